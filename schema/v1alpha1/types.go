@@ -1,0 +1,249 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Cluster holds the settings of the whole cluster. There is one, named
+// "cluster".
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type Cluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ClusterSpec   `json:"spec,omitempty"`
+	Status ClusterStatus `json:"status,omitempty"`
+}
+
+// ClusterSpec is what Git says of the cluster.
+type ClusterSpec struct {
+	// Domain is the DNS domain of services. Default "cluster.local".
+	Domain string `json:"domain,omitempty"`
+	// PodCIDR is the range of pod addresses. Default "10.244.0.0/16".
+	PodCIDR string `json:"podCIDR,omitempty"`
+	// ServiceCIDR is the range of ClusterIPs. Default "10.96.0.0/16".
+	ServiceCIDR string `json:"serviceCIDR,omitempty"`
+}
+
+// ClusterStatus is what the cluster says of itself.
+type ClusterStatus struct {
+	// Version is the version of writ that serves the API.
+	Version string `json:"version,omitempty"`
+	// Commits are the newest commits applied, by repository.
+	Commits map[string]string `json:"commits,omitempty"`
+}
+
+// ClusterList is a list of Cluster.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type ClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Cluster `json:"items"`
+}
+
+// Repository is a Git repository that the cluster follows.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type Repository struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   RepositorySpec   `json:"spec"`
+	Status RepositoryStatus `json:"status,omitempty"`
+}
+
+// RepositorySpec says where the repository is and what of it to follow.
+type RepositorySpec struct {
+	// URL is https://, ssh://, file:// or, for the built-in remote, "builtin".
+	URL string `json:"url"`
+	// Branch to follow. Default "main".
+	Branch string `json:"branch,omitempty"`
+	// Path is the folder to read, relative to the root. Default ".".
+	Path string `json:"path,omitempty"`
+	// Interval between two polls. Default 15s.
+	Interval *metav1.Duration `json:"interval,omitempty"`
+	// CredentialsSecret is namespace/name of a Secret with username and
+	// password, bearerToken, ssh-privatekey and known_hosts, or ca.crt.
+	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+	// Suspend stops reading the repository; what was applied stays.
+	Suspend bool `json:"suspend,omitempty"`
+}
+
+// RepositoryStatus is what was last seen of the repository.
+type RepositoryStatus struct {
+	// Head is the newest commit seen on the branch.
+	Head string `json:"head,omitempty"`
+	// Applied is the newest commit that entered the cluster.
+	Applied string `json:"applied,omitempty"`
+	// LastFetchTime is when the remote was last asked.
+	LastFetchTime *metav1.Time `json:"lastFetchTime,omitempty"`
+	// Conditions: Ready (the remote answers and its head is applied).
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// RepositoryList is a list of Repository.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type RepositoryList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Repository `json:"items"`
+}
+
+// CommitPhase is where a commit is on its way into the cluster.
+type CommitPhase string
+
+// The phases of a commit. Pending -> Applied -> Healthy is the good way;
+// Failed means that the commit was refused and the cluster is as it was before,
+// or that it was applied and did not become healthy in time; Superseded that a
+// newer commit took its place.
+const (
+	CommitPending    CommitPhase = "Pending"
+	CommitApplied    CommitPhase = "Applied"
+	CommitHealthy    CommitPhase = "Healthy"
+	CommitFailed     CommitPhase = "Failed"
+	CommitSuperseded CommitPhase = "Superseded"
+)
+
+// Commit is one Git commit on its way into the cluster. Its name is
+// <repository>-<first 12 digits of the SHA>.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type Commit struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   CommitSpec   `json:"spec"`
+	Status CommitStatus `json:"status,omitempty"`
+}
+
+// CommitSpec identifies the commit.
+type CommitSpec struct {
+	Repository string      `json:"repository"`
+	SHA        string      `json:"sha"`
+	Parent     string      `json:"parent,omitempty"`
+	Branch     string      `json:"branch,omitempty"`
+	Author     string      `json:"author,omitempty"`
+	Message    string      `json:"message,omitempty"`
+	Time       metav1.Time `json:"time,omitempty"`
+}
+
+// CommitStatus is how far the commit has come.
+type CommitStatus struct {
+	Phase CommitPhase `json:"phase,omitempty"`
+	// Reason is a CamelCase word for the phase: "Refused", "Progressing", ...
+	Reason string `json:"reason,omitempty"`
+	// Message says in a sentence what the phase means here.
+	Message string `json:"message,omitempty"`
+
+	// Objects is how many objects the commit declares; Created, Updated,
+	// Deleted and Unchanged what applying it did to them.
+	Objects   int32 `json:"objects,omitempty"`
+	Created   int32 `json:"created,omitempty"`
+	Updated   int32 `json:"updated,omitempty"`
+	Deleted   int32 `json:"deleted,omitempty"`
+	Unchanged int32 `json:"unchanged,omitempty"`
+	// Ready is how many of the declared objects are healthy.
+	Ready int32 `json:"ready,omitempty"`
+
+	// Findings are why the commit was refused.
+	Findings []Finding `json:"findings,omitempty"`
+	// Unhealthy are the declared objects that are not healthy yet, at most 20.
+	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
+
+	SeenTime    *metav1.MicroTime `json:"seenTime,omitempty"`
+	AppliedTime *metav1.MicroTime `json:"appliedTime,omitempty"`
+	HealthyTime *metav1.MicroTime `json:"healthyTime,omitempty"`
+	FailedTime  *metav1.MicroTime `json:"failedTime,omitempty"`
+	// ResourceVersion is the store revision at which the commit entered.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+}
+
+// Finding is one thing that is wrong with a commit, at one place of it. Line
+// and Column count from 1; 0 when the finding is about a whole file or commit.
+type Finding struct {
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	// Object is kind/namespace/name where the finding is about one object.
+	Object string `json:"object,omitempty"`
+	// Field is the path in the object: spec.template.spec.containers[0].image.
+	Field string `json:"field,omitempty"`
+	// Rule is a stable CamelCase word: UnknownField, WrongType, OutOfRange,
+	// Required, Duplicate, Syntax, Immutable, Forbidden, TooLarge, ...
+	Rule    string `json:"rule"`
+	Message string `json:"message"`
+	// Hint says what to do: did you mean "replicas"?
+	Hint string `json:"hint,omitempty"`
+}
+
+// ObjectHealth is the health of one declared object.
+type ObjectHealth struct {
+	Object  string `json:"object"`
+	Health  string `json:"health"`
+	Message string `json:"message,omitempty"`
+}
+
+// CommitList is a list of Commit.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type CommitList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Commit `json:"items"`
+}
+
+// Inventory says what one file of a repository declared when it was last
+// applied: where every object comes from. It is written in the same transaction
+// as the objects, one Inventory for each file, so that a commit that changes
+// one file of 50,000 rewrites one. The write guard and `writ why` read it.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type Inventory struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec InventorySpec `json:"spec"`
+}
+
+// InventorySpec is the content of an Inventory.
+type InventorySpec struct {
+	Repository string `json:"repository"`
+	// File is the path in the repository.
+	File string `json:"file"`
+	// Blob is the Git hash of what was rendered: of the file, or of all files
+	// of a CUE package.
+	Blob string `json:"blob"`
+	// Commit is the last commit that changed the file, with its author.
+	Commit  string            `json:"commit"`
+	Author  string            `json:"author,omitempty"`
+	Time    metav1.Time       `json:"time,omitempty"`
+	Objects []InventoryObject `json:"objects"`
+}
+
+// InventoryObject is one object that a file declares.
+type InventoryObject struct {
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Line where the object begins, from 1.
+	Line int `json:"line"`
+	// File where the object begins, if it is not the Inventory's own (a CUE
+	// package has several).
+	File string `json:"file,omitempty"`
+	// Hash of the rendered object, to see a change without showing it.
+	Hash string `json:"hash"`
+}
+
+// InventoryList is a list of Inventory.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type InventoryList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Inventory `json:"items"`
+}
