@@ -1,0 +1,95 @@
+// Command writ is the whole appliance in one binary: the control plane, the
+// node agent, and the tools that check, plan and explain a commit. Each
+// subcommand turns flags into a Config and calls Run; nothing is decided here.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes: 0 done, 1 findings or failure, 2 wrong usage.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// errFindings ends a command whose findings were already printed.
+var errFindings = errors.New("findings")
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := root().ExecuteContext(ctx)
+	stop()
+	os.Exit(report(err))
+}
+
+// report prints what went wrong and returns the exit code.
+func report(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errFindings):
+		return exitFailure
+	case errors.As(err, &usage):
+		fmt.Fprintf(os.Stderr, "writ: %v\n", err)
+		return exitUsage
+	default:
+		fmt.Fprintf(os.Stderr, "writ: %v\n", err)
+		return exitFailure
+	}
+}
+
+func root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "writ",
+		Short: "A cluster that becomes what its Git repository says",
+		Long: `Writ is a cluster appliance. You commit manifests to a Git repository; the
+cluster becomes what is written. The commit is the only write: kubectl reads.
+
+Start a whole cluster on this machine:      writ up
+See what a folder of manifests would do:    writ check . && writ plan .
+Watch a commit become healthy:              writ status -w
+Ask who wrote a field, where and when:      writ why deployment/web -n shop`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+	}
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())}
+	})
+	cmd.AddGroup(
+		&cobra.Group{ID: "cluster", Title: "Run a cluster:"},
+		&cobra.Group{ID: "commit", Title: "Work with commits:"},
+	)
+	for _, c := range []*cobra.Command{upCommand(), downCommand(), serverCommand(), agentCommand()} {
+		c.GroupID = "cluster"
+		cmd.AddCommand(c)
+	}
+	for _, c := range []*cobra.Command{checkCommand(), planCommand(), statusCommand(), historyCommand(), whyCommand()} {
+		c.GroupID = "commit"
+		cmd.AddCommand(c)
+	}
+	cmd.AddCommand(versionCommand(), demoCommand(), pauseCommand())
+	return cmd
+}
+
+// args wraps cobra's argument checks so that they count as wrong usage.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, a []string) error {
+		if err := check(c, a); err != nil {
+			return usageError{fmt.Errorf("%w\nSee '%s --help'", err, c.CommandPath())}
+		}
+		return nil
+	}
+}

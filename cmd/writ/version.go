@@ -1,0 +1,50 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+// version and commit are set by the linker (see Makefile).
+var (
+	version = "v0.1.0-dev"
+	commit  = "unknown"
+)
+
+// kubernetesVersion is the API level that the server speaks.
+const kubernetesVersion = "v1.36.4"
+
+func versionCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output == "json" {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{
+					"version": version, "commit": commit, "kubernetes": kubernetesVersion, "go": runtime.Version(),
+				})
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "writ %s (%s), Kubernetes API %s, %s\n", version, commit, kubernetesVersion, runtime.Version())
+			return nil
+		},
+	}
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+// outputFlag adds -o, which every command has.
+func outputFlag(cmd *cobra.Command, output *string) {
+	cmd.Flags().StringVarP(output, "output", "o", "text", "output `format`: text or json")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) //nolint:errcheck // the flag exists
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if *output != "text" && *output != "json" {
+			return usageError{fmt.Errorf("--output %q: must be text or json", *output)}
+		}
+		return nil
+	}
+}
