@@ -1,0 +1,87 @@
+// Command bench measures the targets of the design on the built binary and
+// prints them beside the recorded figures of the peers (Kubernetes v1.36.4,
+// Flux). CPU per operation and ratios are what to compare: wall times vary
+// with the machine. `make bench`; as root it also starts pods.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"text/tabwriter"
+)
+
+// row is one line of the table.
+type row struct{ id, work, peer, goal, ours string }
+
+// bench measures some rows.
+type bench struct {
+	name string
+	run  func(ctx context.Context, e *env) ([]row, error)
+}
+
+var benches = []bench{
+	{"start", startup},
+	{"idle", idle},
+	{"create", creates},
+	{"list", lists},
+	{"replicas", replicas},
+	{"schedule", schedule},
+	{"commit", commits},
+	{"pods", pods},
+	{"size", size},
+}
+
+func main() {
+	only := flag.String("run", "", "run only the benchmarks with these `names`, separated by commas")
+	bin := flag.String("writ", "bin/writ", "the `binary` to measure")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := start(ctx, *bin, *only); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// start runs the benchmarks, as root in a network namespace of their own.
+func start(ctx context.Context, bin, only string) error {
+	if os.Getuid() == 0 {
+		if os.Getenv(marker) == "" {
+			return inOwnNetwork(ctx)
+		}
+		if err := loopbackUp(); err != nil {
+			return err
+		}
+	}
+	return run(ctx, bin, only)
+}
+
+func run(ctx context.Context, bin, only string) error {
+	var rows []row
+	for _, b := range benches {
+		if only != "" && !strings.Contains(","+only+",", ","+b.name+",") {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "measuring %s\n", b.name)
+		e, err := newEnv(bin)
+		if err != nil {
+			return err
+		}
+		r, err := b.run(ctx, e)
+		e.close()
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", b.name, err)
+		}
+		rows = append(rows, r...)
+	}
+	w := tabwriter.NewWriter(os.Stdout, 2, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tWORK\tWRIT\tGOAL\tPEER (RECORDED)")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.id, r.work, r.ours, r.goal, r.peer)
+	}
+	return w.Flush()
+}
