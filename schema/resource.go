@@ -33,10 +33,11 @@ type Resource struct {
 	// kube-apiserver writes it: "pods", "services/specs", "deployments", ...
 	StoragePrefix string
 
-	// Columns are what `kubectl get` shows after NAME and before AGE.
+	// Columns are all columns of a Table in their order, name and age included.
 	Columns []Column
 
-	// Immutable are JSON paths ("spec.selector") that no update may change.
+	// Immutable are JSON paths ("spec.selector") that no update may change
+	// once they are set.
 	Immutable []string
 	// SelectableFields are field selectors besides metadata.name and
 	// metadata.namespace.
@@ -50,7 +51,8 @@ type Resource struct {
 
 // Column is one column of a Table. Its value comes from Path, a JSON path into
 // the object ("status.phase"), or, where a path cannot say it, from the
-// function that the API server keeps under the name Func.
+// function that the API server keeps under the name Func. ColumnFuncs lists
+// the names.
 type Column struct {
 	Name        string
 	Type        string // "string", "integer", "date", "boolean"
@@ -59,6 +61,9 @@ type Column struct {
 	Priority    int32 // 0 always, 1 only with -o wide
 	Path        string
 	Func        string
+	// Absent is shown where Path finds nothing, or an empty string. Numbers of
+	// a Path that finds nothing are 0 if the Type is integer.
+	Absent string
 }
 
 // GVK returns the kind with its group and version.

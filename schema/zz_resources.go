@@ -21,258 +21,846 @@ import (
 
 // Resources is the resource table, in the order in which discovery shows it.
 var Resources = []*Resource{
-	{Group: "", Version: "v1", Kind: "Namespace", ListKind: "NamespaceList", Plural: "namespaces", Singular: "namespace", ShortNames: []string{"ns"}, Categories: nil, Namespaced: false, Status: true, Scale: false, Subresources: []string{"finalize"}, StoragePrefix: "namespaces",
+	{
+		Group: "", Version: "v1", Kind: "Namespace", ListKind: "NamespaceList",
+		Plural: "namespaces", Singular: "namespace",
+		ShortNames:    []string{"ns"},
+		Status:        true,
+		Subresources:  []string{"finalize"},
+		StoragePrefix: "namespaces",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Status", Type: "string", Path: "status.phase", Description: "The status of the namespace"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		SelectableFields: []string{"status.phase"},
 		New: func() Object {
 			return &corev1.Namespace{TypeMeta: metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.NamespaceList{TypeMeta: metav1.TypeMeta{Kind: "NamespaceList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "Pod", ListKind: "PodList", Plural: "pods", Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Namespaced: true, Status: true, Scale: false, Subresources: []string{"log", "exec", "attach", "portforward", "proxy", "binding", "eviction", "ephemeralcontainers", "resize"}, StoragePrefix: "pods",
-		New: func() Object { return &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}} },
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "Pod", ListKind: "PodList",
+		Plural: "pods", Singular: "pod",
+		ShortNames:    []string{"po"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		Subresources:  []string{"log", "exec", "attach", "portforward", "proxy", "binding", "eviction", "ephemeralcontainers", "resize"},
+		StoragePrefix: "pods",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Ready", Type: "string", Func: "podReady", Description: "The aggregate readiness state of this pod for accepting traffic."},
+			{Name: "Status", Type: "string", Func: "podStatus", Description: "The aggregate status of the containers in this pod."},
+			{Name: "Restarts", Type: "string", Func: "podRestarts", Description: "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "IP", Type: "string", Path: "status.podIP", Absent: "<none>", Description: "podIP address allocated to the pod. Routable at least within the cluster. Empty if not yet allocated.", Priority: 1},
+			{Name: "Node", Type: "string", Path: "spec.nodeName", Absent: "<none>", Description: "NodeName indicates in which node this pod is scheduled. If empty, this pod is a candidate for scheduling by the scheduler defined in schedulerName. Once this field is set, the kubelet for this node becomes responsible for the lifecycle of this pod. This field should not be used to express a desire for the pod to be scheduled on a specific node. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#nodename", Priority: 1},
+			{Name: "Nominated Node", Type: "string", Path: "status.nominatedNodeName", Absent: "<none>", Description: "nominatedNodeName is set only when this pod preempts other pods on the node, but it cannot be scheduled right away as preemption victims receive their graceful termination periods. This field does not guarantee that the pod will be scheduled on this node. Scheduler may decide to place the pod elsewhere if other nodes become available sooner. Scheduler may also decide to give the resources on this node to a higher priority pod that is created after preemption. As a result, this field may be different than PodSpec.nodeName when the pod is scheduled.", Priority: 1},
+			{Name: "Readiness Gates", Type: "string", Func: "podReadinessGates", Description: "If specified, all readiness gates will be evaluated for pod readiness. A pod is ready when all its containers are ready AND all conditions specified in the readiness gates have status equal to \"True\" More info: https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates", Priority: 1},
+		},
+		SelectableFields: []string{"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName"},
+		New: func() Object {
+			return &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}
+		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "ReplicationController", ListKind: "ReplicationControllerList", Plural: "replicationcontrollers", Singular: "replicationcontroller", ShortNames: []string{"rc"}, Categories: []string{"all"}, Namespaced: true, Status: true, Scale: true, Subresources: nil, StoragePrefix: "controllers",
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "ReplicationController", ListKind: "ReplicationControllerList",
+		Plural: "replicationcontrollers", Singular: "replicationcontroller",
+		ShortNames:    []string{"rc"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		Scale:         true,
+		StoragePrefix: "controllers",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Desired", Type: "integer", Path: "spec.replicas", Description: "Replicas is the number of desired replicas. This is a pointer to distinguish between explicit zero and unspecified. Defaults to 1. More info: https://kubernetes.io/docs/concepts/workloads/controllers/replicationcontroller#what-is-a-replicationcontroller"},
+			{Name: "Current", Type: "integer", Path: "status.replicas", Description: "Replicas is the most recently observed number of replicas. More info: https://kubernetes.io/docs/concepts/workloads/controllers/replicationcontroller#what-is-a-replicationcontroller"},
+			{Name: "Ready", Type: "integer", Path: "status.readyReplicas", Description: "The number of ready replicas for this replication controller."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Containers", Type: "string", Func: "containerNames", Description: "Names of each container in the template.", Priority: 1},
+			{Name: "Images", Type: "string", Func: "containerImages", Description: "Images referenced by each container in the template.", Priority: 1},
+			{Name: "Selector", Type: "string", Func: "selector", Description: "Selector is a label query over pods that should match the Replicas count. If Selector is empty, it is defaulted to the labels present on the Pod template. Label keys and values that must match in order to be controlled by this replication controller, if empty defaulted to labels on Pod template. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors", Priority: 1},
+		},
+		SelectableFields: []string{"status.replicas"},
 		New: func() Object {
 			return &corev1.ReplicationController{TypeMeta: metav1.TypeMeta{Kind: "ReplicationController", APIVersion: "v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.ReplicationControllerList{TypeMeta: metav1.TypeMeta{Kind: "ReplicationControllerList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "Service", ListKind: "ServiceList", Plural: "services", Singular: "service", ShortNames: []string{"svc"}, Categories: []string{"all"}, Namespaced: true, Status: true, Scale: false, Subresources: []string{"proxy"}, StoragePrefix: "services/specs",
-		New: func() Object { return &corev1.Service{TypeMeta: metav1.TypeMeta{Kind: "Service", APIVersion: "v1"}} },
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "Service", ListKind: "ServiceList",
+		Plural: "services", Singular: "service",
+		ShortNames:    []string{"svc"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		Subresources:  []string{"proxy"},
+		StoragePrefix: "services/specs",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Type", Type: "string", Path: "spec.type", Description: "type determines how the Service is exposed. Defaults to ClusterIP. Valid options are ExternalName, ClusterIP, NodePort, and LoadBalancer. \"ClusterIP\" allocates a cluster-internal IP address for load-balancing to endpoints. Endpoints are determined by the selector or if that is not specified, by manual construction of an Endpoints object or EndpointSlice objects. If clusterIP is \"None\", no virtual IP is allocated and the endpoints are published as a set of endpoints rather than a virtual IP. \"NodePort\" builds on ClusterIP and allocates a port on every node which routes to the same endpoints as the clusterIP. \"LoadBalancer\" builds on NodePort and creates an external load-balancer (if supported in the current cloud) which routes to the same endpoints as the clusterIP. \"ExternalName\" aliases this service to the specified externalName. Several other fields do not apply to ExternalName services. More info: https://kubernetes.io/docs/concepts/services-networking/service/#publishing-services-service-types"},
+			{Name: "Cluster-IP", Type: "string", Path: "spec.clusterIP", Absent: "<none>", Description: "clusterIP is the IP address of the service and is usually assigned randomly. If an address is specified manually, is in-range (as per system configuration), and is not in use, it will be allocated to the service; otherwise creation of the service will fail. This field may not be changed through updates unless the type field is also being changed to ExternalName (which requires this field to be blank) or the type field is being changed from ExternalName (in which case this field may optionally be specified, as describe above).  Valid values are \"None\", empty string (\"\"), or a valid IP address. Setting this to \"None\" makes a \"headless service\" (no virtual IP), which is useful when direct endpoint connections are preferred and proxying is not required.  Only applies to types ClusterIP, NodePort, and LoadBalancer. If this field is specified when creating a Service of type ExternalName, creation will fail. This field will be wiped when updating a Service to type ExternalName. More info: https://kubernetes.io/docs/concepts/services-networking/service/#virtual-ips-and-service-proxies"},
+			{Name: "External-IP", Type: "string", Func: "serviceExternalIP", Description: "externalIPs is a list of IP addresses for which nodes in the cluster will also accept traffic for this service.  These IPs are not managed by Kubernetes.  The user is responsible for ensuring that traffic arrives at a node with this IP.  A common example is external load-balancers that are not part of the Kubernetes system."},
+			{Name: "Port(s)", Type: "string", Func: "servicePorts", Description: "The list of ports that are exposed by this service. More info: https://kubernetes.io/docs/concepts/services-networking/service/#virtual-ips-and-service-proxies"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Selector", Type: "string", Func: "selector", Description: "Route service traffic to pods with label keys and values matching this selector. If empty or not present, the service is assumed to have an external process managing its endpoints, which Kubernetes will not modify. Only applies to types ClusterIP, NodePort, and LoadBalancer. Ignored if type is ExternalName. More info: https://kubernetes.io/docs/concepts/services-networking/service/", Priority: 1},
+		},
+		SelectableFields: []string{"spec.clusterIP", "spec.type"},
+		New: func() Object {
+			return &corev1.Service{TypeMeta: metav1.TypeMeta{Kind: "Service", APIVersion: "v1"}}
+		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.ServiceList{TypeMeta: metav1.TypeMeta{Kind: "ServiceList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "Endpoints", ListKind: "EndpointsList", Plural: "endpoints", Singular: "endpoints", ShortNames: []string{"ep"}, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "services/endpoints",
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "Endpoints", ListKind: "EndpointsList",
+		Plural: "endpoints", Singular: "endpoints",
+		ShortNames:    []string{"ep"},
+		Namespaced:    true,
+		StoragePrefix: "services/endpoints",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Endpoints", Type: "string", Func: "endpointsAddresses", Description: "The set of all endpoints is the union of all subsets. Addresses are placed into subsets according to the IPs they share. A single address with multiple ports, some of which are ready and some of which are not (because they come from different containers) will result in the address being displayed in different subsets for the different ports. No address will appear in both Addresses and NotReadyAddresses in the same subset. Sets of addresses and ports that comprise a service."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &corev1.Endpoints{TypeMeta: metav1.TypeMeta{Kind: "Endpoints", APIVersion: "v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.EndpointsList{TypeMeta: metav1.TypeMeta{Kind: "EndpointsList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "ConfigMap", ListKind: "ConfigMapList", Plural: "configmaps", Singular: "configmap", ShortNames: []string{"cm"}, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "configmaps",
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "ConfigMap", ListKind: "ConfigMapList",
+		Plural: "configmaps", Singular: "configmap",
+		ShortNames:    []string{"cm"},
+		Namespaced:    true,
+		StoragePrefix: "configmaps",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Data", Type: "string", Func: "dataCount", Description: "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the keys in the BinaryData field, this is enforced during validation process."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{Kind: "ConfigMapList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "Secret", ListKind: "SecretList", Plural: "secrets", Singular: "secret", ShortNames: nil, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "secrets",
-		New: func() Object { return &corev1.Secret{TypeMeta: metav1.TypeMeta{Kind: "Secret", APIVersion: "v1"}} },
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "Secret", ListKind: "SecretList",
+		Plural: "secrets", Singular: "secret",
+		Namespaced:    true,
+		StoragePrefix: "secrets",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Type", Type: "string", Path: "type", Description: "Used to facilitate programmatic handling of secret data. More info: https://kubernetes.io/docs/concepts/configuration/secret/#secret-types"},
+			{Name: "Data", Type: "string", Func: "dataCount", Description: "Data contains the secret data. Each key must consist of alphanumeric characters, '-', '_' or '.'. The serialized form of the secret data is a base64 encoded string, representing the arbitrary (possibly non-string) data value here. Described in https://tools.ietf.org/html/rfc4648#section-4"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		Immutable:        []string{"type"},
+		SelectableFields: []string{"type"},
+		New: func() Object {
+			return &corev1.Secret{TypeMeta: metav1.TypeMeta{Kind: "Secret", APIVersion: "v1"}}
+		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.SecretList{TypeMeta: metav1.TypeMeta{Kind: "SecretList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "ServiceAccount", ListKind: "ServiceAccountList", Plural: "serviceaccounts", Singular: "serviceaccount", ShortNames: []string{"sa"}, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: []string{"token"}, StoragePrefix: "serviceaccounts",
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "ServiceAccount", ListKind: "ServiceAccountList",
+		Plural: "serviceaccounts", Singular: "serviceaccount",
+		ShortNames:    []string{"sa"},
+		Namespaced:    true,
+		Subresources:  []string{"token"},
+		StoragePrefix: "serviceaccounts",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{Kind: "ServiceAccount", APIVersion: "v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.ServiceAccountList{TypeMeta: metav1.TypeMeta{Kind: "ServiceAccountList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "Node", ListKind: "NodeList", Plural: "nodes", Singular: "node", ShortNames: []string{"no"}, Categories: nil, Namespaced: false, Status: true, Scale: false, Subresources: []string{"proxy"}, StoragePrefix: "minions",
-		New: func() Object { return &corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}} },
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "Node", ListKind: "NodeList",
+		Plural: "nodes", Singular: "node",
+		ShortNames:    []string{"no"},
+		Status:        true,
+		Subresources:  []string{"proxy"},
+		StoragePrefix: "minions",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Status", Type: "string", Func: "nodeStatus", Description: "The status of the node"},
+			{Name: "Roles", Type: "string", Func: "nodeRoles", Description: "The roles of the node"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Version", Type: "string", Path: "status.nodeInfo.kubeletVersion", Description: "Kubelet Version reported by the node."},
+			{Name: "Internal-IP", Type: "string", Func: "nodeInternalIP", Description: "List of addresses reachable to the node. Queried from cloud provider, if available. More info: https://kubernetes.io/docs/reference/node/node-status/#addresses Note: This field is declared as mergeable, but the merge key is not sufficiently unique, which can cause data corruption when it is merged. Callers should instead use a full-replacement patch. See https://pr.k8s.io/79391 for an example. Consumers should assume that addresses can change during the lifetime of a Node. However, there are some exceptions where this may not be possible, such as Pods that inherit a Node's address in its own status or consumers of the downward API (status.hostIP).", Priority: 1},
+			{Name: "External-IP", Type: "string", Func: "nodeExternalIP", Description: "List of addresses reachable to the node. Queried from cloud provider, if available. More info: https://kubernetes.io/docs/reference/node/node-status/#addresses Note: This field is declared as mergeable, but the merge key is not sufficiently unique, which can cause data corruption when it is merged. Callers should instead use a full-replacement patch. See https://pr.k8s.io/79391 for an example. Consumers should assume that addresses can change during the lifetime of a Node. However, there are some exceptions where this may not be possible, such as Pods that inherit a Node's address in its own status or consumers of the downward API (status.hostIP).", Priority: 1},
+			{Name: "OS-Image", Type: "string", Path: "status.nodeInfo.osImage", Absent: "<unknown>", Description: "OS Image reported by the node from /etc/os-release (e.g. Debian GNU/Linux 7 (wheezy)).", Priority: 1},
+			{Name: "Kernel-Version", Type: "string", Func: "nodeKernelVersion", Description: "Kernel Version reported by the node from 'uname -r' (e.g. 3.16.0-0.bpo.4-amd64).", Priority: 1},
+			{Name: "Container-Runtime", Type: "string", Path: "status.nodeInfo.containerRuntimeVersion", Absent: "<unknown>", Description: "ContainerRuntime Version reported by the node through runtime remote API (e.g. containerd://1.4.2).", Priority: 1},
+		},
+		Immutable:        []string{"spec.podCIDR", "spec.podCIDRs", "spec.providerID"},
+		SelectableFields: []string{"spec.unschedulable"},
+		New: func() Object {
+			return &corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}}
+		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "Event", ListKind: "EventList", Plural: "events", Singular: "event", ShortNames: []string{"ev"}, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "events",
-		New: func() Object { return &corev1.Event{TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "v1"}} },
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "Event", ListKind: "EventList",
+		Plural: "events", Singular: "event",
+		ShortNames:    []string{"ev"},
+		Namespaced:    true,
+		StoragePrefix: "events",
+		Columns: []Column{
+			{Name: "Last Seen", Type: "string", Func: "eventLastSeen", Description: "The time at which the most recent occurrence of this event was recorded."},
+			{Name: "Type", Type: "string", Path: "type", Description: "Type of this event (Normal, Warning), new types could be added in the future"},
+			{Name: "Reason", Type: "string", Path: "reason", Description: "This should be a short, machine understandable string that gives the reason for the transition into the object's current status."},
+			{Name: "Object", Type: "string", Func: "eventObject", Description: "The object that this event is about."},
+			{Name: "Subobject", Type: "string", Path: "involvedObject.fieldPath", Description: "If referring to a piece of an object instead of an entire object, this string should contain a valid JSON/Go field access statement, such as desiredState.manifest.containers[2]. For example, if the object reference is to a container within a pod, this would take on a value like: \"spec.containers{name}\" (where \"name\" refers to the name of the container that triggered the event) or if no container name is specified \"spec.containers[2]\" (container with index 2 in this pod). This syntax is chosen only to have some well-defined way of referencing a part of an object.", Priority: 1},
+			{Name: "Source", Type: "string", Func: "eventSource", Description: "The component reporting this event. Should be a short machine understandable string.", Priority: 1},
+			{Name: "Message", Type: "string", Func: "eventMessage", Description: "A human-readable description of the status of this operation."},
+			{Name: "First Seen", Type: "string", Func: "eventFirstSeen", Description: "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)", Priority: 1},
+			{Name: "Count", Type: "string", Func: "eventCount", Description: "The number of times this event has occurred.", Priority: 1},
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names", Priority: 1},
+		},
+		SelectableFields: []string{"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"},
+		New: func() Object {
+			return &corev1.Event{TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "v1"}}
+		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "PersistentVolume", ListKind: "PersistentVolumeList", Plural: "persistentvolumes", Singular: "persistentvolume", ShortNames: []string{"pv"}, Categories: nil, Namespaced: false, Status: true, Scale: false, Subresources: nil, StoragePrefix: "persistentvolumes",
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "PersistentVolume", ListKind: "PersistentVolumeList",
+		Plural: "persistentvolumes", Singular: "persistentvolume",
+		ShortNames:    []string{"pv"},
+		Status:        true,
+		StoragePrefix: "persistentvolumes",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Capacity", Type: "string", Func: "volumeCapacity", Description: "capacity is the description of the persistent volume's resources and capacity. More info: https://kubernetes.io/docs/concepts/storage/persistent-volumes#capacity"},
+			{Name: "Access Modes", Type: "string", Func: "volumeAccessModes", Description: "accessModes contains all ways the volume can be mounted. More info: https://kubernetes.io/docs/concepts/storage/persistent-volumes#access-modes"},
+			{Name: "Reclaim Policy", Type: "string", Path: "spec.persistentVolumeReclaimPolicy", Description: "persistentVolumeReclaimPolicy defines what happens to a persistent volume when released from its claim. Valid options are Retain (default for manually created PersistentVolumes), Delete (default for dynamically provisioned PersistentVolumes), and Recycle (deprecated). Recycle must be supported by the volume plugin underlying this PersistentVolume. More info: https://kubernetes.io/docs/concepts/storage/persistent-volumes#reclaiming"},
+			{Name: "Status", Type: "string", Func: "volumeStatus", Description: "phase indicates if a volume is available, bound to a claim, or released by a claim. More info: https://kubernetes.io/docs/concepts/storage/persistent-volumes#phase"},
+			{Name: "Claim", Type: "string", Func: "volumeClaim", Description: "claimRef is part of a bi-directional binding between PersistentVolume and PersistentVolumeClaim. Expected to be non-nil when bound. claim.VolumeName is the authoritative bind between PV and PVC. More info: https://kubernetes.io/docs/concepts/storage/persistent-volumes#binding"},
+			{Name: "StorageClass", Type: "string", Func: "storageClassName", Description: "StorageClass of the pv"},
+			{Name: "VolumeAttributesClass", Type: "string", Path: "spec.volumeAttributesClassName", Absent: "<unset>", Description: "VolumeAttributesClass of the pv"},
+			{Name: "Reason", Type: "string", Path: "status.reason", Description: "reason is a brief CamelCase string that describes any failure and is meant for machine parsing and tidy display in the CLI."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "VolumeMode", Type: "string", Path: "spec.volumeMode", Absent: "<unset>", Description: "volumeMode defines if a volume is intended to be used with a formatted filesystem or to remain in raw block state. Value of Filesystem is implied when not included in spec.", Priority: 1},
+		},
+		Immutable: []string{"spec.volumeMode", "spec.gcePersistentDisk", "spec.awsElasticBlockStore", "spec.hostPath", "spec.glusterfs", "spec.nfs", "spec.rbd", "spec.iscsi", "spec.cinder", "spec.cephfs", "spec.fc", "spec.flocker", "spec.flexVolume", "spec.azureFile", "spec.vsphereVolume", "spec.quobyte", "spec.azureDisk", "spec.photonPersistentDisk", "spec.portworxVolume", "spec.scaleIO", "spec.local", "spec.storageos", "spec.csi.driver", "spec.csi.volumeHandle"},
 		New: func() Object {
 			return &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{Kind: "PersistentVolume", APIVersion: "v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.PersistentVolumeList{TypeMeta: metav1.TypeMeta{Kind: "PersistentVolumeList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "PersistentVolumeClaim", ListKind: "PersistentVolumeClaimList", Plural: "persistentvolumeclaims", Singular: "persistentvolumeclaim", ShortNames: []string{"pvc"}, Categories: nil, Namespaced: true, Status: true, Scale: false, Subresources: nil, StoragePrefix: "persistentvolumeclaims",
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "PersistentVolumeClaim", ListKind: "PersistentVolumeClaimList",
+		Plural: "persistentvolumeclaims", Singular: "persistentvolumeclaim",
+		ShortNames:    []string{"pvc"},
+		Namespaced:    true,
+		Status:        true,
+		StoragePrefix: "persistentvolumeclaims",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Status", Type: "string", Func: "volumeStatus", Description: "phase represents the current phase of PersistentVolumeClaim."},
+			{Name: "Volume", Type: "string", Path: "spec.volumeName", Description: "volumeName is the binding reference to the PersistentVolume backing this claim."},
+			{Name: "Capacity", Type: "string", Func: "volumeCapacity", Description: "capacity represents the actual resources of the underlying volume."},
+			{Name: "Access Modes", Type: "string", Func: "volumeAccessModes", Description: "accessModes contains the actual access modes the volume backing the PVC has. More info: https://kubernetes.io/docs/concepts/storage/persistent-volumes#access-modes-1"},
+			{Name: "StorageClass", Type: "string", Func: "storageClassName", Description: "StorageClass of the pvc"},
+			{Name: "VolumeAttributesClass", Type: "string", Path: "spec.volumeAttributesClassName", Absent: "<unset>", Description: "VolumeAttributesClass of the pvc"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "VolumeMode", Type: "string", Path: "spec.volumeMode", Absent: "<unset>", Description: "volumeMode defines what type of volume is required by the claim. Value of Filesystem is implied when not included in claim spec.", Priority: 1},
+		},
+		Immutable: []string{"spec.accessModes", "spec.selector", "spec.volumeName", "spec.storageClassName", "spec.volumeMode", "spec.dataSource", "spec.dataSourceRef"},
 		New: func() Object {
 			return &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{Kind: "PersistentVolumeClaim", APIVersion: "v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.PersistentVolumeClaimList{TypeMeta: metav1.TypeMeta{Kind: "PersistentVolumeClaimList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "LimitRange", ListKind: "LimitRangeList", Plural: "limitranges", Singular: "limitrange", ShortNames: []string{"limits"}, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "limitranges",
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "LimitRange", ListKind: "LimitRangeList",
+		Plural: "limitranges", Singular: "limitrange",
+		ShortNames:    []string{"limits"},
+		Namespaced:    true,
+		StoragePrefix: "limitranges",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Created At", Type: "date", Func: "createdAt", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &corev1.LimitRange{TypeMeta: metav1.TypeMeta{Kind: "LimitRange", APIVersion: "v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.LimitRangeList{TypeMeta: metav1.TypeMeta{Kind: "LimitRangeList", APIVersion: "v1"}}
-		}},
-	{Group: "", Version: "v1", Kind: "ResourceQuota", ListKind: "ResourceQuotaList", Plural: "resourcequotas", Singular: "resourcequota", ShortNames: []string{"quota"}, Categories: nil, Namespaced: true, Status: true, Scale: false, Subresources: nil, StoragePrefix: "resourcequotas",
+		},
+	},
+	{
+		Group: "", Version: "v1", Kind: "ResourceQuota", ListKind: "ResourceQuotaList",
+		Plural: "resourcequotas", Singular: "resourcequota",
+		ShortNames:    []string{"quota"},
+		Namespaced:    true,
+		Status:        true,
+		StoragePrefix: "resourcequotas",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Request", Type: "string", Func: "quotaRequests", Description: "Request represents a minimum amount of cpu/memory that a container may consume."},
+			{Name: "Limit", Type: "string", Func: "quotaLimits", Description: "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		Immutable: []string{"spec.scopes"},
 		New: func() Object {
 			return &corev1.ResourceQuota{TypeMeta: metav1.TypeMeta{Kind: "ResourceQuota", APIVersion: "v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &corev1.ResourceQuotaList{TypeMeta: metav1.TypeMeta{Kind: "ResourceQuotaList", APIVersion: "v1"}}
-		}},
-	{Group: "apps", Version: "v1", Kind: "Deployment", ListKind: "DeploymentList", Plural: "deployments", Singular: "deployment", ShortNames: []string{"deploy"}, Categories: []string{"all"}, Namespaced: true, Status: true, Scale: true, Subresources: nil, StoragePrefix: "deployments",
+		},
+	},
+	{
+		Group: "apps", Version: "v1", Kind: "Deployment", ListKind: "DeploymentList",
+		Plural: "deployments", Singular: "deployment",
+		ShortNames:    []string{"deploy"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		Scale:         true,
+		StoragePrefix: "deployments",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Ready", Type: "string", Func: "readyReplicas", Description: "Number of the pod with ready state"},
+			{Name: "Up-to-date", Type: "string", Path: "status.updatedReplicas", Description: "Total number of non-terminating pods targeted by this deployment that have the desired template spec."},
+			{Name: "Available", Type: "string", Path: "status.availableReplicas", Description: "Total number of available non-terminating pods (ready for at least minReadySeconds) targeted by this deployment."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Containers", Type: "string", Func: "containerNames", Description: "Names of each container in the template.", Priority: 1},
+			{Name: "Images", Type: "string", Func: "containerImages", Description: "Images referenced by each container in the template.", Priority: 1},
+			{Name: "Selector", Type: "string", Func: "selector", Description: "Label selector for pods. Existing ReplicaSets whose pods are selected by this will be the ones affected by this deployment. It must match the pod template's labels.", Priority: 1},
+		},
+		Immutable: []string{"spec.selector"},
 		New: func() Object {
 			return &appsv1.Deployment{TypeMeta: metav1.TypeMeta{Kind: "Deployment", APIVersion: "apps/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &appsv1.DeploymentList{TypeMeta: metav1.TypeMeta{Kind: "DeploymentList", APIVersion: "apps/v1"}}
-		}},
-	{Group: "apps", Version: "v1", Kind: "ReplicaSet", ListKind: "ReplicaSetList", Plural: "replicasets", Singular: "replicaset", ShortNames: []string{"rs"}, Categories: []string{"all"}, Namespaced: true, Status: true, Scale: true, Subresources: nil, StoragePrefix: "replicasets",
+		},
+	},
+	{
+		Group: "apps", Version: "v1", Kind: "ReplicaSet", ListKind: "ReplicaSetList",
+		Plural: "replicasets", Singular: "replicaset",
+		ShortNames:    []string{"rs"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		Scale:         true,
+		StoragePrefix: "replicasets",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Desired", Type: "integer", Path: "spec.replicas", Description: "Replicas is the number of desired pods. This is a pointer to distinguish between explicit zero and unspecified. Defaults to 1. More info: https://kubernetes.io/docs/concepts/workloads/controllers/replicaset"},
+			{Name: "Current", Type: "integer", Path: "status.replicas", Description: "Replicas is the most recently observed number of non-terminating pods. More info: https://kubernetes.io/docs/concepts/workloads/controllers/replicaset"},
+			{Name: "Ready", Type: "integer", Path: "status.readyReplicas", Description: "The number of non-terminating pods targeted by this ReplicaSet with a Ready Condition."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Containers", Type: "string", Func: "containerNames", Description: "Names of each container in the template.", Priority: 1},
+			{Name: "Images", Type: "string", Func: "containerImages", Description: "Images referenced by each container in the template.", Priority: 1},
+			{Name: "Selector", Type: "string", Func: "selector", Description: "Selector is a label query over pods that should match the replica count. Label keys and values that must match in order to be controlled by this replica set. It must match the pod template's labels. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors", Priority: 1},
+		},
+		Immutable:        []string{"spec.selector"},
+		SelectableFields: []string{"status.replicas"},
 		New: func() Object {
 			return &appsv1.ReplicaSet{TypeMeta: metav1.TypeMeta{Kind: "ReplicaSet", APIVersion: "apps/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &appsv1.ReplicaSetList{TypeMeta: metav1.TypeMeta{Kind: "ReplicaSetList", APIVersion: "apps/v1"}}
-		}},
-	{Group: "apps", Version: "v1", Kind: "StatefulSet", ListKind: "StatefulSetList", Plural: "statefulsets", Singular: "statefulset", ShortNames: []string{"sts"}, Categories: []string{"all"}, Namespaced: true, Status: true, Scale: true, Subresources: nil, StoragePrefix: "statefulsets",
+		},
+	},
+	{
+		Group: "apps", Version: "v1", Kind: "StatefulSet", ListKind: "StatefulSetList",
+		Plural: "statefulsets", Singular: "statefulset",
+		ShortNames:    []string{"sts"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		Scale:         true,
+		StoragePrefix: "statefulsets",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Ready", Type: "string", Func: "readyReplicas", Description: "Number of the pod with ready state"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Containers", Type: "string", Func: "containerNames", Description: "Names of each container in the template.", Priority: 1},
+			{Name: "Images", Type: "string", Func: "containerImages", Description: "Images referenced by each container in the template.", Priority: 1},
+		},
+		Immutable: []string{"spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"},
 		New: func() Object {
 			return &appsv1.StatefulSet{TypeMeta: metav1.TypeMeta{Kind: "StatefulSet", APIVersion: "apps/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &appsv1.StatefulSetList{TypeMeta: metav1.TypeMeta{Kind: "StatefulSetList", APIVersion: "apps/v1"}}
-		}},
-	{Group: "apps", Version: "v1", Kind: "DaemonSet", ListKind: "DaemonSetList", Plural: "daemonsets", Singular: "daemonset", ShortNames: []string{"ds"}, Categories: []string{"all"}, Namespaced: true, Status: true, Scale: false, Subresources: nil, StoragePrefix: "daemonsets",
+		},
+	},
+	{
+		Group: "apps", Version: "v1", Kind: "DaemonSet", ListKind: "DaemonSetList",
+		Plural: "daemonsets", Singular: "daemonset",
+		ShortNames:    []string{"ds"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		StoragePrefix: "daemonsets",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Desired", Type: "integer", Path: "status.desiredNumberScheduled", Description: "The total number of nodes that should be running the daemon pod (including nodes correctly running the daemon pod). More info: https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/"},
+			{Name: "Current", Type: "integer", Path: "status.currentNumberScheduled", Description: "The number of nodes that are running at least 1 daemon pod and are supposed to run the daemon pod. More info: https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/"},
+			{Name: "Ready", Type: "integer", Path: "status.numberReady", Description: "numberReady is the number of nodes that should be running the daemon pod and have one or more of the daemon pod running with a Ready Condition."},
+			{Name: "Up-to-date", Type: "integer", Path: "status.updatedNumberScheduled", Description: "The total number of nodes that are running updated daemon pod"},
+			{Name: "Available", Type: "integer", Path: "status.numberAvailable", Description: "The number of nodes that should be running the daemon pod and have one or more of the daemon pod running and available (ready for at least spec.minReadySeconds)"},
+			{Name: "Node Selector", Type: "string", Func: "nodeSelector", Description: "NodeSelector is a selector which must be true for the pod to fit on a node. Selector which must match a node's labels for the pod to be scheduled on that node. More info: https://kubernetes.io/docs/concepts/configuration/assign-pod-node/"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Containers", Type: "string", Func: "containerNames", Description: "Names of each container in the template.", Priority: 1},
+			{Name: "Images", Type: "string", Func: "containerImages", Description: "Images referenced by each container in the template.", Priority: 1},
+			{Name: "Selector", Type: "string", Func: "selector", Description: "A label query over pods that are managed by the daemon set. Must match in order to be controlled. It must match the pod template's labels. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors", Priority: 1},
+		},
+		Immutable: []string{"spec.selector"},
 		New: func() Object {
 			return &appsv1.DaemonSet{TypeMeta: metav1.TypeMeta{Kind: "DaemonSet", APIVersion: "apps/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &appsv1.DaemonSetList{TypeMeta: metav1.TypeMeta{Kind: "DaemonSetList", APIVersion: "apps/v1"}}
-		}},
-	{Group: "apps", Version: "v1", Kind: "ControllerRevision", ListKind: "ControllerRevisionList", Plural: "controllerrevisions", Singular: "controllerrevision", ShortNames: nil, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "controllerrevisions",
+		},
+	},
+	{
+		Group: "apps", Version: "v1", Kind: "ControllerRevision", ListKind: "ControllerRevisionList",
+		Plural: "controllerrevisions", Singular: "controllerrevision",
+		Namespaced:    true,
+		StoragePrefix: "controllerrevisions",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Controller", Type: "string", Func: "controllerOf", Description: "Controller of the object"},
+			{Name: "Revision", Type: "string", Path: "revision", Description: "Revision indicates the revision of the state represented by Data."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		Immutable: []string{"data"},
 		New: func() Object {
 			return &appsv1.ControllerRevision{TypeMeta: metav1.TypeMeta{Kind: "ControllerRevision", APIVersion: "apps/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &appsv1.ControllerRevisionList{TypeMeta: metav1.TypeMeta{Kind: "ControllerRevisionList", APIVersion: "apps/v1"}}
-		}},
-	{Group: "batch", Version: "v1", Kind: "Job", ListKind: "JobList", Plural: "jobs", Singular: "job", ShortNames: nil, Categories: []string{"all"}, Namespaced: true, Status: true, Scale: false, Subresources: nil, StoragePrefix: "jobs",
-		New: func() Object { return &batchv1.Job{TypeMeta: metav1.TypeMeta{Kind: "Job", APIVersion: "batch/v1"}} },
+		},
+	},
+	{
+		Group: "batch", Version: "v1", Kind: "Job", ListKind: "JobList",
+		Plural: "jobs", Singular: "job",
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		StoragePrefix: "jobs",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Status", Type: "string", Func: "jobStatus", Description: "Status of the job."},
+			{Name: "Completions", Type: "string", Func: "jobCompletions", Description: "The number of pods which reached phase Succeeded. The value increases monotonically for a given spec. However, it may decrease in reaction to scale down of elastic indexed jobs."},
+			{Name: "Duration", Type: "string", Func: "jobDuration", Description: "Time required to complete the job."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Containers", Type: "string", Func: "containerNames", Description: "Names of each container in the template.", Priority: 1},
+			{Name: "Images", Type: "string", Func: "containerImages", Description: "Images referenced by each container in the template.", Priority: 1},
+			{Name: "Selector", Type: "string", Func: "selector", Description: "A label query over pods that should match the pod count. Normally, the system sets this field for you. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors", Priority: 1},
+		},
+		Immutable:        []string{"spec.selector", "spec.template", "spec.completionMode", "spec.podFailurePolicy", "spec.successPolicy", "spec.backoffLimitPerIndex", "spec.managedBy"},
+		SelectableFields: []string{"status.successful"},
+		New: func() Object {
+			return &batchv1.Job{TypeMeta: metav1.TypeMeta{Kind: "Job", APIVersion: "batch/v1"}}
+		},
 		NewList: func() metav1.ListInterface {
 			return &batchv1.JobList{TypeMeta: metav1.TypeMeta{Kind: "JobList", APIVersion: "batch/v1"}}
-		}},
-	{Group: "batch", Version: "v1", Kind: "CronJob", ListKind: "CronJobList", Plural: "cronjobs", Singular: "cronjob", ShortNames: []string{"cj"}, Categories: []string{"all"}, Namespaced: true, Status: true, Scale: false, Subresources: nil, StoragePrefix: "cronjobs",
+		},
+	},
+	{
+		Group: "batch", Version: "v1", Kind: "CronJob", ListKind: "CronJobList",
+		Plural: "cronjobs", Singular: "cronjob",
+		ShortNames:    []string{"cj"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		StoragePrefix: "cronjobs",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Schedule", Type: "string", Path: "spec.schedule", Description: "The schedule in Cron format, see https://en.wikipedia.org/wiki/Cron."},
+			{Name: "Timezone", Type: "string", Path: "spec.timeZone", Absent: "<none>", Description: "The time zone name for the given schedule, see https://en.wikipedia.org/wiki/List_of_tz_database_time_zones. If not specified, this will default to the time zone of the kube-controller-manager process. The set of valid time zone names and the time zone offset is loaded from the system-wide time zone database by the API server during CronJob validation and the controller manager during execution. If no system-wide time zone database can be found a bundled version of the database is used instead. If the time zone name becomes invalid during the lifetime of a CronJob or due to a change in host configuration, the controller will stop creating new new Jobs and will create a system event with the reason UnknownTimeZone. More information can be found in https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#time-zones"},
+			{Name: "Suspend", Type: "boolean", Func: "cronJobSuspend", Description: "This flag tells the controller to suspend subsequent executions, it does not apply to already started executions.  Defaults to false."},
+			{Name: "Active", Type: "integer", Func: "cronJobActive", Description: "A list of pointers to currently running jobs."},
+			{Name: "Last Schedule", Type: "string", Func: "cronJobLastSchedule", Description: "Information when was the last time the job was successfully scheduled."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Containers", Type: "string", Func: "containerNames", Description: "Names of each container in the template.", Priority: 1},
+			{Name: "Images", Type: "string", Func: "containerImages", Description: "Images referenced by each container in the template.", Priority: 1},
+			{Name: "Selector", Type: "string", Func: "selector", Description: "A label query over pods that should match the pod count. Normally, the system sets this field for you. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors", Priority: 1},
+		},
 		New: func() Object {
 			return &batchv1.CronJob{TypeMeta: metav1.TypeMeta{Kind: "CronJob", APIVersion: "batch/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &batchv1.CronJobList{TypeMeta: metav1.TypeMeta{Kind: "CronJobList", APIVersion: "batch/v1"}}
-		}},
-	{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress", ListKind: "IngressList", Plural: "ingresses", Singular: "ingress", ShortNames: []string{"ing"}, Categories: nil, Namespaced: true, Status: true, Scale: false, Subresources: nil, StoragePrefix: "ingress",
+		},
+	},
+	{
+		Group: "networking.k8s.io", Version: "v1", Kind: "Ingress", ListKind: "IngressList",
+		Plural: "ingresses", Singular: "ingress",
+		ShortNames:    []string{"ing"},
+		Namespaced:    true,
+		Status:        true,
+		StoragePrefix: "ingress",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Class", Type: "string", Path: "spec.ingressClassName", Absent: "<none>", Description: "The name of the IngressClass resource that should be used for additional configuration"},
+			{Name: "Hosts", Type: "string", Func: "ingressHosts", Description: "Hosts that incoming requests are matched against before the ingress rule"},
+			{Name: "Address", Type: "string", Func: "ingressAddress", Description: "Address is a list containing ingress points for the load-balancer"},
+			{Name: "Ports", Type: "string", Func: "ingressPorts", Description: "Ports of TLS configurations that open"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &networkingv1.Ingress{TypeMeta: metav1.TypeMeta{Kind: "Ingress", APIVersion: "networking.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &networkingv1.IngressList{TypeMeta: metav1.TypeMeta{Kind: "IngressList", APIVersion: "networking.k8s.io/v1"}}
-		}},
-	{Group: "networking.k8s.io", Version: "v1", Kind: "IngressClass", ListKind: "IngressClassList", Plural: "ingressclasses", Singular: "ingressclass", ShortNames: nil, Categories: nil, Namespaced: false, Status: false, Scale: false, Subresources: nil, StoragePrefix: "ingressclasses",
+		},
+	},
+	{
+		Group: "networking.k8s.io", Version: "v1", Kind: "IngressClass", ListKind: "IngressClassList",
+		Plural: "ingressclasses", Singular: "ingressclass",
+		StoragePrefix: "ingressclasses",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Func: "nameWithDefault", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Controller", Type: "string", Path: "spec.controller", Description: "Controller that is responsible for handling this class"},
+			{Name: "Parameters", Type: "string", Func: "ingressClassParameters", Description: "A reference to a resource with additional parameters"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		Immutable: []string{"spec.controller"},
 		New: func() Object {
 			return &networkingv1.IngressClass{TypeMeta: metav1.TypeMeta{Kind: "IngressClass", APIVersion: "networking.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &networkingv1.IngressClassList{TypeMeta: metav1.TypeMeta{Kind: "IngressClassList", APIVersion: "networking.k8s.io/v1"}}
-		}},
-	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", ListKind: "NetworkPolicyList", Plural: "networkpolicies", Singular: "networkpolicy", ShortNames: []string{"netpol"}, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "networkpolicies",
+		},
+	},
+	{
+		Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", ListKind: "NetworkPolicyList",
+		Plural: "networkpolicies", Singular: "networkpolicy",
+		ShortNames:    []string{"netpol"},
+		Namespaced:    true,
+		StoragePrefix: "networkpolicies",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Pod-Selector", Type: "string", Func: "selector", Description: "podSelector selects the pods to which this NetworkPolicy object applies. The array of rules is applied to any pods selected by this field. An empty selector matches all pods in the policy's namespace. Multiple network policies can select the same set of pods. In this case, the ingress rules for each are combined additively. This field is optional. If it is not specified, it defaults to an empty selector."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &networkingv1.NetworkPolicy{TypeMeta: metav1.TypeMeta{Kind: "NetworkPolicy", APIVersion: "networking.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &networkingv1.NetworkPolicyList{TypeMeta: metav1.TypeMeta{Kind: "NetworkPolicyList", APIVersion: "networking.k8s.io/v1"}}
-		}},
-	{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice", ListKind: "EndpointSliceList", Plural: "endpointslices", Singular: "endpointslice", ShortNames: nil, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "endpointslices",
+		},
+	},
+	{
+		Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice", ListKind: "EndpointSliceList",
+		Plural: "endpointslices", Singular: "endpointslice",
+		Namespaced:    true,
+		StoragePrefix: "endpointslices",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "AddressType", Type: "string", Path: "addressType", Description: "addressType specifies the type of address carried by this EndpointSlice. All addresses in this slice must be the same type. This field is immutable after creation. The following address types are currently supported: * IPv4: Represents an IPv4 Address. * IPv6: Represents an IPv6 Address. * FQDN: Represents a Fully Qualified Domain Name. (Deprecated) The EndpointSlice controller only generates, and kube-proxy only processes, slices of addressType \"IPv4\" and \"IPv6\". No semantics are defined for the \"FQDN\" type."},
+			{Name: "Ports", Type: "string", Func: "endpointSlicePorts", Description: "ports specifies the list of network ports exposed by each endpoint in this slice. Each port must have a unique name. Each slice may include a maximum of 100 ports. Services always have at least 1 port, so EndpointSlices generated by the EndpointSlice controller will likewise always have at least 1 port. EndpointSlices used for other purposes may have an empty ports list."},
+			{Name: "Endpoints", Type: "string", Func: "endpointSliceAddresses", Description: "endpoints is a list of unique endpoints in this slice. Each slice may include a maximum of 1000 endpoints."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		Immutable: []string{"addressType"},
 		New: func() Object {
 			return &discoveryv1.EndpointSlice{TypeMeta: metav1.TypeMeta{Kind: "EndpointSlice", APIVersion: "discovery.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &discoveryv1.EndpointSliceList{TypeMeta: metav1.TypeMeta{Kind: "EndpointSliceList", APIVersion: "discovery.k8s.io/v1"}}
-		}},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role", ListKind: "RoleList", Plural: "roles", Singular: "role", ShortNames: nil, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "roles",
+		},
+	},
+	{
+		Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role", ListKind: "RoleList",
+		Plural: "roles", Singular: "role",
+		Namespaced:    true,
+		StoragePrefix: "roles",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Created At", Type: "date", Func: "createdAt", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &rbacv1.Role{TypeMeta: metav1.TypeMeta{Kind: "Role", APIVersion: "rbac.authorization.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &rbacv1.RoleList{TypeMeta: metav1.TypeMeta{Kind: "RoleList", APIVersion: "rbac.authorization.k8s.io/v1"}}
-		}},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding", ListKind: "RoleBindingList", Plural: "rolebindings", Singular: "rolebinding", ShortNames: nil, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "rolebindings",
+		},
+	},
+	{
+		Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding", ListKind: "RoleBindingList",
+		Plural: "rolebindings", Singular: "rolebinding",
+		Namespaced:    true,
+		StoragePrefix: "rolebindings",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Role", Type: "string", Func: "roleRef", Description: "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error. This field is immutable."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Users", Type: "string", Func: "subjectUsers", Description: "Users in the roleBinding", Priority: 1},
+			{Name: "Groups", Type: "string", Func: "subjectGroups", Description: "Groups in the roleBinding", Priority: 1},
+			{Name: "ServiceAccounts", Type: "string", Func: "subjectServiceAccounts", Description: "ServiceAccounts in the roleBinding", Priority: 1},
+		},
+		Immutable: []string{"roleRef"},
 		New: func() Object {
 			return &rbacv1.RoleBinding{TypeMeta: metav1.TypeMeta{Kind: "RoleBinding", APIVersion: "rbac.authorization.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &rbacv1.RoleBindingList{TypeMeta: metav1.TypeMeta{Kind: "RoleBindingList", APIVersion: "rbac.authorization.k8s.io/v1"}}
-		}},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", ListKind: "ClusterRoleList", Plural: "clusterroles", Singular: "clusterrole", ShortNames: nil, Categories: nil, Namespaced: false, Status: false, Scale: false, Subresources: nil, StoragePrefix: "clusterroles",
+		},
+	},
+	{
+		Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", ListKind: "ClusterRoleList",
+		Plural: "clusterroles", Singular: "clusterrole",
+		StoragePrefix: "clusterroles",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Created At", Type: "date", Func: "createdAt", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{Kind: "ClusterRole", APIVersion: "rbac.authorization.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &rbacv1.ClusterRoleList{TypeMeta: metav1.TypeMeta{Kind: "ClusterRoleList", APIVersion: "rbac.authorization.k8s.io/v1"}}
-		}},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding", ListKind: "ClusterRoleBindingList", Plural: "clusterrolebindings", Singular: "clusterrolebinding", ShortNames: nil, Categories: nil, Namespaced: false, Status: false, Scale: false, Subresources: nil, StoragePrefix: "clusterrolebindings",
+		},
+	},
+	{
+		Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding", ListKind: "ClusterRoleBindingList",
+		Plural: "clusterrolebindings", Singular: "clusterrolebinding",
+		StoragePrefix: "clusterrolebindings",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Role", Type: "string", Func: "roleRef", Description: "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error. This field is immutable."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Users", Type: "string", Func: "subjectUsers", Description: "Users in the clusterRoleBinding", Priority: 1},
+			{Name: "Groups", Type: "string", Func: "subjectGroups", Description: "Groups in the clusterRoleBinding", Priority: 1},
+			{Name: "ServiceAccounts", Type: "string", Func: "subjectServiceAccounts", Description: "ServiceAccounts in the clusterRoleBinding", Priority: 1},
+		},
+		Immutable: []string{"roleRef"},
 		New: func() Object {
 			return &rbacv1.ClusterRoleBinding{TypeMeta: metav1.TypeMeta{Kind: "ClusterRoleBinding", APIVersion: "rbac.authorization.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &rbacv1.ClusterRoleBindingList{TypeMeta: metav1.TypeMeta{Kind: "ClusterRoleBindingList", APIVersion: "rbac.authorization.k8s.io/v1"}}
-		}},
-	{Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass", ListKind: "StorageClassList", Plural: "storageclasses", Singular: "storageclass", ShortNames: []string{"sc"}, Categories: nil, Namespaced: false, Status: false, Scale: false, Subresources: nil, StoragePrefix: "storageclasses",
+		},
+	},
+	{
+		Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass", ListKind: "StorageClassList",
+		Plural: "storageclasses", Singular: "storageclass",
+		ShortNames:    []string{"sc"},
+		StoragePrefix: "storageclasses",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Func: "nameWithDefault", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Provisioner", Type: "string", Path: "provisioner", Description: "provisioner indicates the type of the provisioner."},
+			{Name: "ReclaimPolicy", Type: "string", Path: "reclaimPolicy", Absent: "Delete", Description: "reclaimPolicy controls the reclaimPolicy for dynamically provisioned PersistentVolumes of this storage class. Defaults to Delete."},
+			{Name: "VolumeBindingMode", Type: "string", Path: "volumeBindingMode", Absent: "Immediate", Description: "volumeBindingMode indicates how PersistentVolumeClaims should be provisioned and bound.  When unset, VolumeBindingImmediate is used. This field is only honored by servers that enable the VolumeScheduling feature."},
+			{Name: "AllowVolumeExpansion", Type: "string", Path: "allowVolumeExpansion", Absent: "false", Description: "allowVolumeExpansion shows whether the storage class allow volume expand."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		Immutable: []string{"provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"},
 		New: func() Object {
 			return &storagev1.StorageClass{TypeMeta: metav1.TypeMeta{Kind: "StorageClass", APIVersion: "storage.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &storagev1.StorageClassList{TypeMeta: metav1.TypeMeta{Kind: "StorageClassList", APIVersion: "storage.k8s.io/v1"}}
-		}},
-	{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass", ListKind: "PriorityClassList", Plural: "priorityclasses", Singular: "priorityclass", ShortNames: []string{"pc"}, Categories: nil, Namespaced: false, Status: false, Scale: false, Subresources: nil, StoragePrefix: "priorityclasses",
+		},
+	},
+	{
+		Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass", ListKind: "PriorityClassList",
+		Plural: "priorityclasses", Singular: "priorityclass",
+		ShortNames:    []string{"pc"},
+		StoragePrefix: "priorityclasses",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Value", Type: "integer", Path: "value", Description: "value represents the integer value of this priority class. This is the actual priority that pods receive when they have the name of this class in their pod spec."},
+			{Name: "Global-Default", Type: "boolean", Path: "globalDefault", Description: "globalDefault specifies whether this PriorityClass should be considered as the default priority for pods that do not have any priority class. Only one PriorityClass can be marked as `globalDefault`. However, if more than one PriorityClasses exists with their `globalDefault` field set to true, the smallest value of such global default PriorityClasses will be used as the default priority."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "PreemptionPolicy", Type: "string", Path: "preemptionPolicy", Description: "preemptionPolicy is the Policy for preempting pods with lower priority. One of Never, PreemptLowerPriority. Defaults to PreemptLowerPriority if unset."},
+		},
+		Immutable: []string{"value", "preemptionPolicy"},
 		New: func() Object {
 			return &schedulingv1.PriorityClass{TypeMeta: metav1.TypeMeta{Kind: "PriorityClass", APIVersion: "scheduling.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &schedulingv1.PriorityClassList{TypeMeta: metav1.TypeMeta{Kind: "PriorityClassList", APIVersion: "scheduling.k8s.io/v1"}}
-		}},
-	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget", ListKind: "PodDisruptionBudgetList", Plural: "poddisruptionbudgets", Singular: "poddisruptionbudget", ShortNames: []string{"pdb"}, Categories: nil, Namespaced: true, Status: true, Scale: false, Subresources: nil, StoragePrefix: "poddisruptionbudgets",
+		},
+	},
+	{
+		Group: "policy", Version: "v1", Kind: "PodDisruptionBudget", ListKind: "PodDisruptionBudgetList",
+		Plural: "poddisruptionbudgets", Singular: "poddisruptionbudget",
+		ShortNames:    []string{"pdb"},
+		Namespaced:    true,
+		Status:        true,
+		StoragePrefix: "poddisruptionbudgets",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Min Available", Type: "string", Path: "spec.minAvailable", Absent: "N/A", Description: "The minimum number of pods that must be available."},
+			{Name: "Max Unavailable", Type: "string", Path: "spec.maxUnavailable", Absent: "N/A", Description: "The maximum number of pods that may be unavailable."},
+			{Name: "Allowed Disruptions", Type: "integer", Path: "status.disruptionsAllowed", Description: "Calculated number of pods that may be disrupted at this time."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &policyv1.PodDisruptionBudget{TypeMeta: metav1.TypeMeta{Kind: "PodDisruptionBudget", APIVersion: "policy/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &policyv1.PodDisruptionBudgetList{TypeMeta: metav1.TypeMeta{Kind: "PodDisruptionBudgetList", APIVersion: "policy/v1"}}
-		}},
-	{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler", ListKind: "HorizontalPodAutoscalerList", Plural: "horizontalpodautoscalers", Singular: "horizontalpodautoscaler", ShortNames: []string{"hpa"}, Categories: []string{"all"}, Namespaced: true, Status: true, Scale: false, Subresources: nil, StoragePrefix: "horizontalpodautoscalers",
+		},
+	},
+	{
+		Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler", ListKind: "HorizontalPodAutoscalerList",
+		Plural: "horizontalpodautoscalers", Singular: "horizontalpodautoscaler",
+		ShortNames:    []string{"hpa"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		StoragePrefix: "horizontalpodautoscalers",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Reference", Type: "string", Func: "scaleTarget", Description: "scaleTargetRef points to the target resource to scale, and is used to the pods for which metrics should be collected, as well as to actually change the replica count."},
+			{Name: "Targets", Type: "string", Func: "hpaTargets", Description: "metrics contains the specifications for which to use to calculate the desired replica count (the maximum replica count across all metrics will be used).  The desired replica count is calculated multiplying the ratio between the target value and the current value by the current number of pods.  Ergo, metrics used must decrease as the pod count is increased, and vice-versa.  See the individual metric source types for more information about how each type of metric must respond. If not set, the default metric will be set to 80% average CPU utilization."},
+			{Name: "MinPods", Type: "string", Path: "spec.minReplicas", Absent: "<unset>", Description: "minReplicas is the lower limit for the number of replicas to which the autoscaler can scale down.  It defaults to 1 pod.  minReplicas is allowed to be 0 if the alpha feature gate HPAScaleToZero is enabled and at least one Object or External metric is configured.  Scaling is active as long as at least one metric value is available."},
+			{Name: "MaxPods", Type: "string", Path: "spec.maxReplicas", Description: "maxReplicas is the upper limit for the number of replicas to which the autoscaler can scale up. It cannot be less that minReplicas."},
+			{Name: "Replicas", Type: "string", Path: "status.currentReplicas", Description: "currentReplicas is current number of replicas of pods managed by this autoscaler, as last seen by the autoscaler."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &autoscalingv2.HorizontalPodAutoscaler{TypeMeta: metav1.TypeMeta{Kind: "HorizontalPodAutoscaler", APIVersion: "autoscaling/v2"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &autoscalingv2.HorizontalPodAutoscalerList{TypeMeta: metav1.TypeMeta{Kind: "HorizontalPodAutoscalerList", APIVersion: "autoscaling/v2"}}
-		}},
-	{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", ListKind: "LeaseList", Plural: "leases", Singular: "lease", ShortNames: nil, Categories: nil, Namespaced: true, Status: false, Scale: false, Subresources: nil, StoragePrefix: "leases",
+		},
+	},
+	{
+		Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", ListKind: "LeaseList",
+		Plural: "leases", Singular: "lease",
+		Namespaced:    true,
+		StoragePrefix: "leases",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Holder", Type: "string", Path: "spec.holderIdentity", Description: "holderIdentity contains the identity of the holder of a current lease. If Coordinated Leader Election is used, the holder identity must be equal to the elected LeaseCandidate.metadata.name field."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"}}
-		}},
-	{Group: "writ.dev", Version: "v1alpha1", Kind: "Cluster", ListKind: "ClusterList", Plural: "clusters", Singular: "cluster", ShortNames: nil, Categories: []string{"writ"}, Namespaced: false, Status: true, Scale: false, Subresources: nil, StoragePrefix: "writ.dev/clusters",
+		},
+	},
+	{
+		Group: "writ.dev", Version: "v1alpha1", Kind: "Cluster", ListKind: "ClusterList",
+		Plural: "clusters", Singular: "cluster",
+		Categories:    []string{"writ"},
+		Status:        true,
+		StoragePrefix: "writ.dev/clusters",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Version", Type: "string", Path: "status.version", Description: "Version is the version of writ that serves the API."},
+			{Name: "Domain", Type: "string", Path: "spec.domain", Description: "Domain is the DNS domain of services. Default \"cluster.local\".", Priority: 1},
+			{Name: "Pod-CIDR", Type: "string", Path: "spec.podCIDR", Description: "PodCIDR is the range of pod addresses. Default \"10.244.0.0/16\".", Priority: 1},
+			{Name: "Service-CIDR", Type: "string", Path: "spec.serviceCIDR", Description: "ServiceCIDR is the range of ClusterIPs. Default \"10.96.0.0/16\".", Priority: 1},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
 		New: func() Object {
 			return &v1alpha1.Cluster{TypeMeta: metav1.TypeMeta{Kind: "Cluster", APIVersion: "writ.dev/v1alpha1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &v1alpha1.ClusterList{TypeMeta: metav1.TypeMeta{Kind: "ClusterList", APIVersion: "writ.dev/v1alpha1"}}
-		}},
-	{Group: "writ.dev", Version: "v1alpha1", Kind: "Repository", ListKind: "RepositoryList", Plural: "repositories", Singular: "repository", ShortNames: []string{"repo"}, Categories: []string{"writ"}, Namespaced: false, Status: true, Scale: false, Subresources: nil, StoragePrefix: "writ.dev/repositories",
+		},
+	},
+	{
+		Group: "writ.dev", Version: "v1alpha1", Kind: "Repository", ListKind: "RepositoryList",
+		Plural: "repositories", Singular: "repository",
+		ShortNames:    []string{"repo"},
+		Categories:    []string{"writ"},
+		Status:        true,
+		StoragePrefix: "writ.dev/repositories",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "URL", Type: "string", Path: "spec.url", Description: "URL is https://, ssh://, file:// or, for the built-in remote, \"builtin\"."},
+			{Name: "Branch", Type: "string", Path: "spec.branch", Description: "Branch to follow. Default \"main\"."},
+			{Name: "Ready", Type: "string", Func: "readyCondition", Description: "Conditions: Ready (the remote answers and its head is applied)."},
+			{Name: "Applied", Type: "string", Func: "repositoryApplied", Description: "Applied is the newest commit that entered the cluster."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Path", Type: "string", Path: "spec.path", Description: "Path is the folder to read, relative to the root. Default \".\".", Priority: 1},
+			{Name: "Head", Type: "string", Path: "status.head", Description: "Head is the newest commit seen on the branch.", Priority: 1},
+		},
 		New: func() Object {
 			return &v1alpha1.Repository{TypeMeta: metav1.TypeMeta{Kind: "Repository", APIVersion: "writ.dev/v1alpha1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &v1alpha1.RepositoryList{TypeMeta: metav1.TypeMeta{Kind: "RepositoryList", APIVersion: "writ.dev/v1alpha1"}}
-		}},
-	{Group: "writ.dev", Version: "v1alpha1", Kind: "Commit", ListKind: "CommitList", Plural: "commits", Singular: "commit", ShortNames: nil, Categories: []string{"writ"}, Namespaced: false, Status: true, Scale: false, Subresources: nil, StoragePrefix: "writ.dev/commits",
+		},
+	},
+	{
+		Group: "writ.dev", Version: "v1alpha1", Kind: "Commit", ListKind: "CommitList",
+		Plural: "commits", Singular: "commit",
+		Categories:    []string{"writ"},
+		Status:        true,
+		StoragePrefix: "writ.dev/commits",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Phase", Type: "string", Path: "status.phase", Description: "How far the commit has come."},
+			{Name: "Ready", Type: "string", Func: "commitReady", Description: "Ready is how many of the declared objects are healthy."},
+			{Name: "Author", Type: "string", Path: "spec.author", Description: "Who wrote the commit."},
+			{Name: "Subject", Type: "string", Func: "commitSubject", Description: "The first line of the commit's message."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Reason", Type: "string", Path: "status.reason", Description: "Reason is a CamelCase word for the phase: \"Refused\", \"Progressing\", ...", Priority: 1},
+			{Name: "Message", Type: "string", Path: "status.message", Description: "Message says in a sentence what the phase means here.", Priority: 1},
+		},
+		Immutable:        []string{"spec"},
+		SelectableFields: []string{"spec.repository", "status.phase"},
 		New: func() Object {
 			return &v1alpha1.Commit{TypeMeta: metav1.TypeMeta{Kind: "Commit", APIVersion: "writ.dev/v1alpha1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &v1alpha1.CommitList{TypeMeta: metav1.TypeMeta{Kind: "CommitList", APIVersion: "writ.dev/v1alpha1"}}
-		}},
-	{Group: "writ.dev", Version: "v1alpha1", Kind: "Inventory", ListKind: "InventoryList", Plural: "inventories", Singular: "inventory", ShortNames: nil, Categories: nil, Namespaced: false, Status: false, Scale: false, Subresources: nil, StoragePrefix: "writ.dev/inventories",
+		},
+	},
+	{
+		Group: "writ.dev", Version: "v1alpha1", Kind: "Inventory", ListKind: "InventoryList",
+		Plural: "inventories", Singular: "inventory",
+		StoragePrefix: "writ.dev/inventories",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Repository", Type: "string", Path: "spec.repository", Description: "The repository that the file is in."},
+			{Name: "File", Type: "string", Path: "spec.file", Description: "File is the path in the repository."},
+			{Name: "Commit", Type: "string", Path: "spec.commit", Description: "Commit is the last commit that changed the file, with its author."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		SelectableFields: []string{"spec.repository", "spec.file"},
 		New: func() Object {
 			return &v1alpha1.Inventory{TypeMeta: metav1.TypeMeta{Kind: "Inventory", APIVersion: "writ.dev/v1alpha1"}}
 		},
 		NewList: func() metav1.ListInterface {
 			return &v1alpha1.InventoryList{TypeMeta: metav1.TypeMeta{Kind: "InventoryList", APIVersion: "writ.dev/v1alpha1"}}
-		}},
+		},
+	},
 }

@@ -117,6 +117,10 @@ type WriteOptions struct {
 	Force bool
 	// DryRun does everything but store the result.
 	DryRun bool
+	// FieldValidation is what to do with unknown and duplicate fields of a
+	// patch: "Strict" refuses, "Warn" adds a warning to the context
+	// (k8s.io/apiserver/pkg/warning), "Ignore" and "" drop them.
+	FieldValidation string
 }
 
 // DeleteOptions go with a delete.
@@ -124,6 +128,8 @@ type DeleteOptions struct {
 	GracePeriodSeconds *int64
 	Propagation        metav1.DeletionPropagation
 	Preconditions      *metav1.Preconditions
+	// DryRun does everything but delete.
+	DryRun bool
 }
 
 // Cache is a view of the cluster that is kept up to date. Reads never block
@@ -166,7 +172,7 @@ type Op struct {
 	Resource    *schema.Resource
 	Key         schema.Key
 	Object      schema.Object // not for VerbDelete
-	Subresource string        // "" or "status"
+	Subresource string        // "" or "status"; "binding" with VerbCreate
 	// ResourceVersion the stored object must still have. "" does not care, "0"
 	// demands that there is none.
 	ResourceVersion string

@@ -1,0 +1,255 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/writ-os/writ/controlplane/auth/identity"
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/registry"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// patience is how long a write waits for the first reading of the inventories.
+const patience = 10 * time.Second
+
+// Guard refuses writes to what Git declares, object by object and field by
+// field, to everyone but the reconciler. Status passes, and so do fields that
+// Git leaves out and the deletion of what is ending anyway.
+//
+// It works after Mutate, on the object as it would be stored: nothing that a
+// later plugin changes escapes it.
+type Guard struct {
+	validates
+	cache     client.Cache
+	inventory *inventory
+	differ    *differ
+	ready     chan struct{}
+}
+
+var _ registry.Admission = (*Guard)(nil)
+
+// NewGuard returns a guard; it starts nothing.
+func NewGuard(cache client.Cache) *Guard {
+	return &Guard{cache: cache, inventory: newInventory(), differ: newDiffer(), ready: make(chan struct{})}
+}
+
+// Run follows the inventories until ctx ends.
+func (g *Guard) Run(ctx context.Context) error {
+	if err := g.cache.Subscribe(ctx, schema.ResourceFor[*v1alpha1.Inventory](), g.inventory.observe); err != nil {
+		return fmt.Errorf("subscribe to inventories: %w", err)
+	}
+	close(g.ready)
+	<-ctx.Done()
+	return nil
+}
+
+// Handles implements registry.Handler. Binding a pod is the scheduler's.
+func (g *Guard) Handles(_ string, _ *schema.Resource, sub string) bool { return sub != "binding" }
+
+// Validate implements registry.Admission.
+func (g *Guard) Validate(ctx context.Context, a *registry.Attributes) error {
+	if identity.Is(a.User, identity.Reconciler) {
+		return nil
+	}
+	if err := reserved(a); err != nil {
+		return err
+	}
+	if a.Subresource == "status" {
+		return g.checkUpdate(a) // its labels, say, may be Git's
+	}
+	if err := g.wait(ctx, a); err != nil {
+		return err
+	}
+	switch {
+	case a.Verb == "delete":
+		return g.checkDelete(a)
+	case a.Verb == "create":
+		return g.checkCreate(a)
+	}
+	return g.checkUpdate(a)
+}
+
+// reserved refuses what only the reconciler may ever write: its records, and
+// fields in Git's name.
+func reserved(a *registry.Attributes) error {
+	if a.Resource.Group == v1alpha1.GroupVersion.Group {
+		switch a.Resource.Kind {
+		case "Inventory", "Commit":
+			if a.Verb == "delete" && identity.Is(a.User, user.KubeControllerManager) {
+				return nil
+			}
+			return forbidden(a, errors.New("only the reconciler writes what it has applied"))
+		}
+	}
+	if a.FieldManager == GitManager || a.Verb == "create" && a.Object != nil && gitFields(a.Object) != nil {
+		return forbidden(a, fmt.Errorf("field manager %q is reserved for the reconciler", GitManager))
+	}
+	return nil
+}
+
+func (g *Guard) checkDelete(a *registry.Attributes) error {
+	if identity.Is(a.User, user.KubeControllerManager) || a.Old != nil && a.Old.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	if p, ok := g.place(a.Cluster, a.Resource, a.Key, a.Old); ok {
+		if a.Key.Namespace != "" && ending(a) {
+			return nil
+		}
+		return forbidden(a, declaredError(p, nil))
+	}
+	if is(a.Resource, "", "namespaces") {
+		if p, n := g.inventory.inNamespace(a.Key.Name); n > 0 {
+			return forbidden(a, fmt.Errorf("%d objects in it are declared in Git, the first in %s; the API is read-only for what Git declares", n, p))
+		}
+	}
+	return nil
+}
+
+func (g *Guard) checkCreate(a *registry.Attributes) error {
+	if a.Subresource != "" || identity.Is(a.User, user.KubeControllerManager) {
+		return nil
+	}
+	// Declared, but missing: the name is Git's, and the reconciler about to
+	// bring it back.
+	if p, ok := g.inventory.find(a.Resource, a.Key); ok {
+		return forbidden(a, declaredError(p, nil))
+	}
+	return nil
+}
+
+func (g *Guard) checkUpdate(a *registry.Attributes) error {
+	if a.Old == nil || a.Object == nil {
+		return nil
+	}
+	if a.Subresource == "status" && sameMeta(a.Old, a.Object) {
+		return nil // by far the most frequent write of all
+	}
+	fields, err := g.differ.touched(a.Resource, a.Old, a.Object)
+	if err != nil {
+		return forbidden(a, err)
+	}
+	if len(fields) == 0 && gitFields(a.Old) != nil {
+		return nil
+	}
+	p, ok := g.place(a.Cluster, a.Resource, a.Key, a.Old)
+	switch {
+	case !ok:
+		return nil // Git has let go of it, whatever is still recorded on it
+	case len(fields) > 0:
+		return forbidden(a, declaredError(p, fields))
+	case a.Subresource != "status":
+		// Declared, but nobody knows which fields: then all of them.
+		return forbidden(a, declaredError(p, nil))
+	}
+	return nil
+}
+
+// place returns where an object is declared; old is its stored state, nil when
+// there is none. What the index does not know yet, because the commit that
+// declares it has been stored this very moment, the cluster does.
+func (g *Guard) place(c client.Cache, r *schema.Resource, key schema.Key, old schema.Object) (place, bool) {
+	if p, ok := g.inventory.find(r, key); ok {
+		return p, true
+	}
+	if old == nil || gitFields(old) == nil {
+		return place{}, false
+	}
+	k := declared{r.Group, r.Kind, key.Namespace, key.Name}
+	for _, inv := range client.CachedList[*v1alpha1.Inventory](c, "") {
+		for i := range inv.Spec.Objects {
+			if declaredKey(&inv.Spec.Objects[i]) == k {
+				return place{inv, i}, true
+			}
+		}
+	}
+	return place{}, false
+}
+
+// ending says whether a namespace is being deleted. Then its objects go, and
+// it is the namespace controller's work.
+func ending(a *registry.Attributes) bool {
+	ns, ok := client.Cached[*corev1.Namespace](a.Cluster, schema.Key{Name: a.Key.Namespace})
+	return ok && ns.DeletionTimestamp != nil
+}
+
+// Explain says where the object of a refused request is declared, for
+// auth.AuthorizerConfig: people without any right to write learn that way what
+// to edit. "" when Git does not declare it.
+func (g *Guard) Explain(attrs authorizer.Attributes) string {
+	if !attrs.IsResourceRequest() || attrs.GetName() == "" {
+		return ""
+	}
+	switch attrs.GetVerb() {
+	case "create", "update", "patch", "delete":
+	default:
+		return ""
+	}
+	r := schema.ByGVR(kschema.GroupVersionResource{Group: attrs.GetAPIGroup(), Version: attrs.GetAPIVersion(), Resource: attrs.GetResource()})
+	if r == nil {
+		return ""
+	}
+	switch attrs.GetSubresource() {
+	case "", "scale", "eviction":
+	default:
+		return ""
+	}
+	namespace := attrs.GetNamespace()
+	if !r.Namespaced {
+		namespace = ""
+	}
+	key := schema.Key{Namespace: namespace, Name: attrs.GetName()}
+	old, _ := g.cache.Get(r, key)
+	if p, ok := g.place(g.cache, r, key, old); ok {
+		return declaredError(p, nil).Error()
+	}
+	return ""
+}
+
+func (g *Guard) wait(ctx context.Context, a *registry.Attributes) error {
+	select {
+	case <-g.ready:
+		return nil
+	default:
+	}
+	if identity.InProcess(a.User) {
+		return nil // they start while the inventories are read
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-g.ready:
+		return nil
+	case <-ctx.Done():
+		return apierrors.NewServiceUnavailable("the write guard has not read yet what Git declares; try again")
+	}
+}
+
+// declaredError names the place to edit, and the fields when the rest of the
+// object is not Git's.
+func declaredError(where place, fields []string) error {
+	what := ""
+	if len(fields) > 0 {
+		shown := fields[:min(len(fields), 3)]
+		what = strings.Join(shown, ", ") + " "
+		if more := len(fields) - len(shown); more > 0 {
+			what = fmt.Sprintf("%sand %d more ", what, more)
+		}
+	}
+	return fmt.Errorf("%sdeclared in Git: edit %s; the API is read-only for what Git declares", what, where)
+}
+
+func forbidden(a *registry.Attributes, err error) error {
+	return apierrors.NewForbidden(a.Resource.GroupResource(), nameOf(a), err)
+}

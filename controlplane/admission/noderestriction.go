@@ -1,0 +1,246 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/writ-os/writ/controlplane/auth/identity"
+	"github.com/writ-os/writ/controlplane/auth/node"
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/registry"
+	"github.com/writ-os/writ/schema"
+)
+
+// NodeRestriction keeps a node to itself and its pods where the authorizer
+// cannot, because it depends on what is written: a node that was taken over
+// must not be able to reach for others.
+type NodeRestriction struct{ validates }
+
+var _ registry.Admission = (*NodeRestriction)(nil)
+
+// Handles implements registry.Handler.
+func (*NodeRestriction) Handles(_ string, r *schema.Resource, _ string) bool {
+	return is(r, "", "pods") || is(r, "", "nodes") || is(r, "coordination.k8s.io", "leases")
+}
+
+// Validate implements registry.Admission.
+func (*NodeRestriction) Validate(_ context.Context, a *registry.Attributes) error {
+	name, ok := identity.NodeName(a.User)
+	if !ok {
+		return nil
+	}
+	var err error
+	switch {
+	case a.Resource.Group == "coordination.k8s.io":
+		err = checkLease(a, name)
+	case a.Resource.Plural == "nodes":
+		err = checkNode(a, name)
+	case a.Resource.Plural == "pods":
+		err = checkPod(a, name)
+	}
+	if err != nil {
+		return forbidden(a, err)
+	}
+	return nil
+}
+
+func checkLease(a *registry.Attributes, name string) error {
+	if a.Key.Namespace != node.LeaseNamespace {
+		return fmt.Errorf("can only access leases in the %q system namespace", node.LeaseNamespace)
+	}
+	if nameOf(a) != name {
+		return fmt.Errorf("can only access node lease with the same name as the requesting node")
+	}
+	return nil
+}
+
+func checkNode(a *registry.Attributes, name string) error {
+	if nameOf(a) != name {
+		return fmt.Errorf("node %q is not allowed to modify node %q", name, nameOf(a))
+	}
+	object, ok := a.Object.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	old, ok := a.Old.(*corev1.Node)
+	if !ok {
+		if bad := restricted(object.Labels, nil); len(bad) > 0 {
+			return fmt.Errorf("node %q is not allowed to set the following labels: %s", name, strings.Join(bad, ", "))
+		}
+		return nil
+	}
+	switch {
+	case !equality.Semantic.DeepEqual(object.Spec.Taints, old.Spec.Taints):
+		return fmt.Errorf("node %q is not allowed to modify taints", name)
+	case !equality.Semantic.DeepEqual(object.OwnerReferences, old.OwnerReferences):
+		return fmt.Errorf("node %q is not allowed to modify ownerReferences", name)
+	}
+	if bad := restricted(object.Labels, old.Labels); len(bad) > 0 {
+		return fmt.Errorf("is not allowed to modify labels: %s", strings.Join(bad, ", "))
+	}
+	return nil
+}
+
+// kubeletLabels are the labels of Kubernetes' own domains that a node may give
+// itself.
+var kubeletLabels = []string{
+	corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
+	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
+	corev1.LabelInstanceType, corev1.LabelInstanceTypeStable,
+	corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
+	corev1.LabelWindowsBuild,
+}
+
+// restricted returns the changed labels that steer workloads and are therefore
+// not a node's to change.
+func restricted(labels, old map[string]string) []string {
+	var bad []string
+	for _, k := range slices.Sorted(maps.Keys(changed(labels, old))) {
+		domain, _, ok := strings.Cut(k, "/")
+		switch {
+		case !ok:
+		case under(domain, corev1.LabelNamespaceNodeRestriction):
+			bad = append(bad, k)
+		case slices.Contains(kubeletLabels, k), under(domain, corev1.LabelNamespaceSuffixKubelet), under(domain, corev1.LabelNamespaceSuffixNode):
+		case under(domain, "kubernetes.io"), under(domain, "k8s.io"):
+			bad = append(bad, k)
+		}
+	}
+	return bad
+}
+
+func under(domain, parent string) bool {
+	return domain == parent || strings.HasSuffix(domain, "."+parent)
+}
+
+func changed(a, b map[string]string) map[string]bool {
+	out := map[string]bool{}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || v != w {
+			out[k] = true
+		}
+	}
+	for k := range b {
+		if _, ok := a[k]; !ok {
+			out[k] = true
+		}
+	}
+	return out
+}
+
+func checkPod(a *registry.Attributes, name string) error {
+	old, _ := a.Old.(*corev1.Pod)
+	switch {
+	case a.Subresource == "eviction":
+		return checkEviction(a, name)
+	case a.Subresource == "status":
+		pod, ok := a.Object.(*corev1.Pod)
+		if old == nil || old.Spec.NodeName != name {
+			return fmt.Errorf("node %q can only update pod status for pods with spec.nodeName set to itself", name)
+		}
+		if ok && !maps.Equal(pod.Labels, old.Labels) {
+			return fmt.Errorf("node %q cannot update labels through pod status", name)
+		}
+		return nil
+	case a.Subresource != "":
+		return fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.Subresource)
+	case a.Verb == "delete":
+		if old == nil || old.Spec.NodeName != name {
+			return fmt.Errorf("node %q can only delete pods with spec.nodeName set to itself", name)
+		}
+		return nil
+	case a.Verb == "create":
+		return checkMirrorPod(a, name)
+	}
+	return fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", strings.ToUpper(a.Verb), name)
+}
+
+func checkEviction(a *registry.Attributes, name string) error {
+	pod, ok := client.Cached[*corev1.Pod](a.Cluster, a.Key)
+	if !ok || pod.Spec.NodeName != name {
+		return fmt.Errorf("node %s can only evict pods with spec.nodeName set to itself", name)
+	}
+	return nil
+}
+
+func checkMirrorPod(a *registry.Attributes, name string) error {
+	pod, ok := a.Object.(*corev1.Pod)
+	if !ok {
+		return fmt.Errorf("unexpected type %T", a.Object)
+	}
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror {
+		return fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, name)
+	}
+	if pod.Spec.NodeName != name {
+		return fmt.Errorf("node %q can only create pods with spec.nodeName set to itself", name)
+	}
+	if len(pod.OwnerReferences) != 1 {
+		return fmt.Errorf("node %q can only create pods with an owner reference set to itself", name)
+	}
+	owner := pod.OwnerReferences[0]
+	switch {
+	case owner.APIVersion != "v1" || owner.Kind != "Node" || owner.Name != name:
+		return fmt.Errorf("node %q can only create pods with an owner reference set to itself", name)
+	case owner.Controller == nil || !*owner.Controller:
+		return fmt.Errorf("node %q can only create pods with a controller owner reference set to itself", name)
+	case owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion:
+		return fmt.Errorf("node %q must not set blockOwnerDeletion on an owner reference", name)
+	}
+	self, ok := client.Cached[*corev1.Node](a.Cluster, schema.Key{Name: name})
+	if !ok {
+		return fmt.Errorf("error looking up node %s to verify uid: node not found", name)
+	}
+	if owner.UID != self.UID {
+		return fmt.Errorf("node %s UID mismatch: expected %s got %s", name, owner.UID, self.UID)
+	}
+	if what := apiReference(pod); what != "" {
+		return fmt.Errorf("node %q can not create pods that reference %s", name, what)
+	}
+	return nil
+}
+
+// apiReference names a kind of API object that a pod refers to: a mirror pod
+// with one would let its node read it.
+func apiReference(pod *corev1.Pod) string {
+	for _, v := range pod.Spec.Volumes {
+		switch {
+		case v.Secret != nil:
+			return "secrets"
+		case v.ConfigMap != nil:
+			return "configmaps"
+		case v.PersistentVolumeClaim != nil || v.Ephemeral != nil:
+			return "persistentvolumeclaims"
+		case v.Projected != nil:
+			return "volumes with projected sources"
+		case v.CSI != nil || v.ISCSI != nil || v.RBD != nil || v.CephFS != nil || v.AzureFile != nil || v.FlexVolume != nil:
+			return "secrets"
+		}
+	}
+	if len(pod.Spec.ImagePullSecrets) > 0 {
+		return "secrets"
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			for _, e := range c.EnvFrom {
+				if e.SecretRef != nil || e.ConfigMapRef != nil {
+					return "secrets or configmaps"
+				}
+			}
+			for _, e := range c.Env {
+				if e.ValueFrom != nil && (e.ValueFrom.SecretKeyRef != nil || e.ValueFrom.ConfigMapKeyRef != nil) {
+					return "secrets or configmaps"
+				}
+			}
+		}
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return "resourceclaims"
+	}
+	return ""
+}

@@ -1,0 +1,122 @@
+package admission
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// GitManager is the field manager of what Git declares.
+const GitManager = "writ"
+
+// gitFields returns which fields of an object Git declares; nil when none.
+func gitFields(o metav1.Object) *metav1.FieldsV1 {
+	fields := o.GetManagedFields()
+	for i := range fields {
+		if f := &fields[i]; f.Manager == GitManager && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == "" {
+			return f.FieldsV1
+		}
+	}
+	return nil
+}
+
+func fieldSet(f *metav1.FieldsV1) (*fieldpath.Set, error) {
+	s := fieldpath.NewSet()
+	if f == nil {
+		return s, nil
+	}
+	if err := s.FromJSON(bytes.NewReader(f.Raw)); err != nil {
+		return nil, fmt.Errorf("read managedFields of Git: %w", err)
+	}
+	return s, nil
+}
+
+// differ finds out which of Git's fields a write touches.
+type differ struct {
+	types func() managedfields.TypeConverter
+}
+
+func newDiffer() *differ {
+	return &differ{types: sync.OnceValue(func() managedfields.TypeConverter {
+		return applyconfigurations.NewTypeConverter(schema.Scheme) // takes a while, and most writes need none
+	})}
+}
+
+// touched returns the fields that Git declares in old and whose values object
+// changes or leaves out, and the fields that object takes from Git's record or
+// adds to it: without the record the next write would go unseen.
+func (d *differ) touched(r *schema.Resource, old, object schema.Object) ([]string, error) {
+	before, after := gitFields(old), gitFields(object)
+	if before == nil && after == nil {
+		return nil, nil
+	}
+	owned, err := fieldSet(before)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.changed(r, old, object)
+	if err != nil {
+		return nil, err
+	}
+	found = found.Intersection(owned)
+	if before == nil || after == nil || !bytes.Equal(before.Raw, after.Raw) {
+		claimed, err := fieldSet(after)
+		if err != nil {
+			return nil, err
+		}
+		found = found.Union(owned.Difference(claimed)).Union(claimed.Difference(owned))
+	}
+	return names(found), nil
+}
+
+// changed returns the fields that have another value in object than in old, or
+// are in one of them only.
+func (d *differ) changed(r *schema.Resource, old, object schema.Object) (*fieldpath.Set, error) {
+	types := managedfields.NewDeducedTypeConverter() // kinds of our own have no merge keys
+	if r.HasProtobuf() {
+		types = d.types()
+	}
+	a, errA := types.ObjectToTyped(old, typed.AllowDuplicates)
+	b, errB := types.ObjectToTyped(object, typed.AllowDuplicates)
+	if err := errors.Join(errA, errB); err != nil {
+		return nil, fmt.Errorf("compare with what Git declares: %w", err)
+	}
+	c, err := a.Compare(b)
+	if err != nil {
+		return nil, fmt.Errorf("compare with what Git declares: %w", err)
+	}
+	return c.Added.Union(c.Modified).Union(c.Removed), nil
+}
+
+// sameMeta says whether two states of an object have the same metadata, as far
+// as anybody can declare it.
+func sameMeta(a, b metav1.Object) bool {
+	x, y := gitFields(a), gitFields(b)
+	return (x == nil) == (y == nil) && (x == nil || bytes.Equal(x.Raw, y.Raw)) &&
+		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
+		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
+		equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+}
+
+// names returns the fields of a set as people write them, those that hold
+// others left out.
+func names(s *fieldpath.Set) []string {
+	var out []string
+	s.Leaves().Iterate(func(p fieldpath.Path) {
+		out = append(out, strings.TrimPrefix(p.String(), "."))
+	})
+	return out
+}

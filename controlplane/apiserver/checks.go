@@ -1,0 +1,51 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+)
+
+// checks are the lines of a probe. A server that has not loaded its objects, or
+// that is about to end, lives but is not ready.
+func (s *Server) checks(probe string) []Check {
+	all := []Check{
+		{Name: "ping", Live: true, Check: func(context.Context) error { return nil }},
+		{Name: "etcd", Check: s.storeReady},
+		{Name: "shutdown", Check: s.notStopping},
+	}
+	all = append(all, s.cfg.Checks...)
+	if probe == "readyz" {
+		return all
+	}
+	var live []Check
+	for _, c := range all {
+		if c.Live {
+			live = append(live, c)
+		}
+	}
+	return live
+}
+
+func (s *Server) storeReady(context.Context) error {
+	select {
+	case <-s.cfg.Store.Ready():
+		return nil
+	default:
+		return errors.New("the store is still loading")
+	}
+}
+
+func (s *Server) notStopping(context.Context) error { return s.life.Err() }
+
+// writeJSON answers with a small document for people and scripts.
+func writeJSON(w http.ResponseWriter, v any) {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(data, '\n'))
+}

@@ -1,0 +1,107 @@
+package apiserver
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// nodeClient makes calls to node agents and, for the proxy subresources, to
+// pods. The two do not share connections: only nodes get to see the server's
+// client certificate.
+type nodeClient struct {
+	nodes *http.Transport
+	pods  *http.Transport
+}
+
+func newNodeClient(cfg *tls.Config) *nodeClient {
+	if cfg != nil {
+		// Streams upgrade the connection, which HTTP/2 cannot.
+		cfg = cfg.Clone()
+		cfg.NextProtos = []string{"http/1.1"}
+	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	transport := func(t *tls.Config) *http.Transport {
+		return &http.Transport{
+			DialContext: dialer.DialContext, TLSClientConfig: t, TLSHandshakeTimeout: 10 * time.Second,
+			MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, DisableCompression: true,
+		}
+	}
+	return &nodeClient{
+		nodes: transport(cfg),
+		pods:  transport(&tls.Config{InsecureSkipVerify: true}), // as upstream: a pod's certificate is nobody's we know
+	}
+}
+
+func (c *nodeClient) close() {
+	c.nodes.CloseIdleConnections()
+	c.pods.CloseIdleConnections()
+}
+
+// nodeURL returns where the agent of a node listens.
+func (s *Server) nodeURL(name string) (*url.URL, error) {
+	it := s.cfg.Store.Get(schema.ResourceFor[*corev1.Node](), schema.Key{Name: name})
+	if it == nil {
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
+	}
+	n := it.Object.(*corev1.Node)
+	port := int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	if port == 0 {
+		port = 10250
+	}
+	for _, kind := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeHostName, corev1.NodeExternalIP} {
+		for _, a := range n.Status.Addresses {
+			if a.Type == kind && a.Address != "" {
+				return &url.URL{Scheme: "https", Host: net.JoinHostPort(a.Address, strconv.Itoa(port))}, nil
+			}
+		}
+	}
+	return nil, apierrors.NewInternalError(fmt.Errorf("no preferred addresses found; known addresses: %v", n.Status.Addresses))
+}
+
+// podOf returns the pod that a route names.
+func (s *Server) podOf(rt *route) (*corev1.Pod, error) {
+	it := s.cfg.Store.Get(schema.ResourceFor[*corev1.Pod](), schema.Key{Namespace: rt.Namespace, Name: rt.Name})
+	if it == nil {
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), rt.Name)
+	}
+	return it.Object.(*corev1.Pod), nil
+}
+
+// containerOf checks the container that a request names, or finds the only one.
+func containerOf(pod *corev1.Pod, name string) (string, error) {
+	var all []string
+	for _, c := range pod.Spec.InitContainers {
+		all = append(all, c.Name)
+	}
+	for _, c := range pod.Spec.Containers {
+		all = append(all, c.Name)
+	}
+	for _, c := range pod.Spec.EphemeralContainers {
+		all = append(all, c.Name)
+	}
+	if name != "" {
+		for _, have := range all {
+			if have == name {
+				return name, nil
+			}
+		}
+		return "", apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", name, pod.Name))
+	}
+	switch len(pod.Spec.Containers) {
+	case 1:
+		return pod.Spec.Containers[0].Name, nil
+	case 0:
+		return "", apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s", pod.Name))
+	}
+	return "", apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose one of: %s", pod.Name, all))
+}

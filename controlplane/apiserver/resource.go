@@ -1,0 +1,162 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/writ-os/writ/controlplane/store"
+	"github.com/writ-os/writ/schema"
+)
+
+var jobKind = kschema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
+
+// serveResource serves a path below a group and version.
+func (s *Server) serveResource(x *exchange) {
+	rt := &x.route
+	if err := s.loaded(x.r.Context()); err != nil {
+		s.writeError(x, x.r, err)
+		return
+	}
+	if v := virtualOf(rt); v != nil {
+		s.serveVirtual(x, v)
+		return
+	}
+	r := schema.ByGVR(kschema.GroupVersionResource{Group: rt.Group, Version: rt.Version, Resource: rt.Plural})
+	if r == nil || !x.known {
+		notFoundPage(x)
+		return
+	}
+	if !scopeFits(r, rt) {
+		notFoundPage(x)
+		return
+	}
+	if err := s.serveVerb(x, r); err != nil {
+		s.writeError(x, x.r, err)
+	}
+}
+
+// loaded waits until the store has loaded its objects: an empty list of a
+// cluster that is only starting would have controllers tear it down.
+func (s *Server) loaded(ctx context.Context) error {
+	select {
+	case <-s.cfg.Store.Ready():
+		return nil
+	default:
+	}
+	t := time.NewTimer(5 * time.Second)
+	defer t.Stop()
+	select {
+	case <-s.cfg.Store.Ready():
+		return nil
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	err := apierrors.NewServiceUnavailable("the server is loading its objects")
+	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return err
+}
+
+// scopeFits says whether a path has a namespace where the resource has one.
+func scopeFits(r *schema.Resource, rt *route) bool {
+	if !r.Namespaced {
+		return rt.Namespace == "" || r.Plural == "namespaces"
+	}
+	return rt.Namespace != "" || isCollection(rt) || rt.Verb == "create" && rt.Name == "" || rt.Verb == "deletecollection"
+}
+
+// serveVerb calls the handler of a verb. An error is returned only while
+// nothing has been sent.
+func (s *Server) serveVerb(x *exchange, r *schema.Resource) error {
+	rt := &x.route
+	if r.Namespaced && rt.Namespace == "" && !isCollection(rt) {
+		return errMethod(r.GroupResource(), rt.Verb) // all namespaces can be listed and watched only
+	}
+	if rt.Subresource != "" {
+		return s.serveSubresource(x, r)
+	}
+	if (rt.Verb == "create") == (rt.Name != "") && (rt.Verb == "create" || rt.Verb == "update" || rt.Verb == "patch") {
+		return errMethod(r.GroupResource(), rt.Verb)
+	}
+	switch rt.Verb {
+	case "get":
+		return s.get(x, r)
+	case "list":
+		return s.list(x, r)
+	case "watch":
+		return s.watch(x, r)
+	case "create":
+		return s.create(x, r)
+	case "update":
+		return s.update(x, r)
+	case "patch":
+		return s.patch(x, r)
+	case "delete":
+		return s.delete(x, r)
+	case "deletecollection":
+		return s.deleteCollection(x, r)
+	}
+	return errMethod(r.GroupResource(), rt.Verb)
+}
+
+// isCollection says whether a route is about many objects, though a selector
+// may have given it a name.
+func isCollection(rt *route) bool { return rt.Verb == "list" || rt.Verb == "watch" }
+
+// key is the key of the object that a route names.
+func key(r *schema.Resource, rt *route) schema.Key {
+	if !r.Namespaced {
+		return schema.Key{Name: rt.Name}
+	}
+	return schema.Key{Namespace: rt.Namespace, Name: rt.Name}
+}
+
+// get answers a GET from the store's copy.
+func (s *Server) get(x *exchange, r *schema.Resource) error {
+	out, err := negotiate(x.r, allowFor(r))
+	if err != nil {
+		return err
+	}
+	if x.r.URL.RawQuery != "" {
+		v, err := schema.ParseResourceVersion(x.r.URL.Query().Get("resourceVersion"))
+		if err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+		if err := s.reach(x.r.Context(), v); err != nil {
+			return err
+		}
+	}
+	it := s.cfg.Store.Get(r, key(r, &x.route))
+	if it == nil {
+		return apierrors.NewNotFound(r.GroupResource(), x.route.Name)
+	}
+	s.writeItem(x, http.StatusOK, out, it)
+	return nil
+}
+
+// writeResult answers with what a write has made of an object. Where the store
+// still has that very state, its shared bytes are used.
+func (s *Server) writeResult(x *exchange, r *schema.Resource, code int, out output, o schema.Object) {
+	it := s.cfg.Store.Get(r, schema.KeyOf(o))
+	if it == nil || it.Object.GetResourceVersion() != o.GetResourceVersion() || it.Object.GetUID() != o.GetUID() || x.dryRun {
+		v, _ := schema.ParseResourceVersion(o.GetResourceVersion())
+		it = &store.Item{Resource: r, Key: schema.KeyOf(o), Version: v, Object: o}
+	}
+	s.writeItem(x, code, out, it)
+}
+
+// hasSubresource says whether a resource has a subresource.
+func hasSubresource(r *schema.Resource, sub string) bool {
+	switch sub {
+	case "status":
+		return r.Status
+	case "scale":
+		return r.Scale
+	}
+	return slices.Contains(r.Subresources, sub)
+}

@@ -1,0 +1,64 @@
+package apiserver
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// writeWithin is how long one chunk may take on its way to the client.
+const writeWithin = 30 * time.Second
+
+// responseWriter remembers what was answered.
+type responseWriter struct {
+	http.ResponseWriter
+	// life ends with the server, and a connection that was hijacked with it.
+	life  context.Context
+	code  int
+	bytes int64
+}
+
+func (w *responseWriter) WriteHeader(code int) {
+	if w.code == 0 && code >= 200 {
+		w.code = code
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *responseWriter) Write(b []byte) (int, error) {
+	if w.code == 0 {
+		w.code = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Flush implements http.Flusher.
+func (w *responseWriter) Flush() {
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack implements http.Hijacker, for streams that upgrade the connection.
+func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if w.code == 0 {
+		w.code = http.StatusSwitchingProtocols
+	}
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil && w.life != nil {
+		context.AfterFunc(w.life, func() { conn.Close() })
+	}
+	return conn, rw, err
+}
+
+// Unwrap lets http.ResponseController find the real one.
+func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// guardWrite breaks off a write that the client does not take. It must be
+// stopped when the write is done.
+func (w *responseWriter) guardWrite() *time.Timer {
+	rc := http.NewResponseController(w.ResponseWriter)
+	return time.AfterFunc(writeWithin, func() { _ = rc.SetWriteDeadline(time.Now()) })
+}

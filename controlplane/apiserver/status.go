@@ -1,0 +1,137 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/writ-os/writ/controlplane/store"
+	"github.com/writ-os/writ/schema"
+)
+
+// statusOf turns any error into the Status that goes over the wire. Errors
+// become a Status here and nowhere else.
+func statusOf(err error) *metav1.Status {
+	var api apierrors.APIStatus
+	switch {
+	case errors.As(err, &api):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		api = apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+	case errors.Is(err, store.ErrClosed):
+		api = apierrors.NewServiceUnavailable("the server is shutting down")
+	default:
+		api = apierrors.NewInternalError(err)
+	}
+	st := api.Status()
+	st.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	if st.Status == "" {
+		st.Status = metav1.StatusFailure
+	}
+	if st.Code == 0 {
+		st.Code = http.StatusInternalServerError
+	}
+	return &st
+}
+
+// writeError answers with the Status of an error, in the client's encoding.
+func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	st := statusOf(err)
+	h := w.Header()
+	if st.Details != nil && st.Details.RetryAfterSeconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(st.Details.RetryAfterSeconds)))
+	}
+	out, nerr := negotiate(r, allowPlain)
+	if nerr != nil {
+		out = output{Media: mediaJSON}
+	}
+	if st.Code >= http.StatusInternalServerError {
+		s.cfg.Log.Warn("request answered with a server error", "method", r.Method, "path", r.URL.Path, "code", st.Code, "err", err)
+	}
+	writeObject(w, r, int(st.Code), out, st)
+}
+
+func statusError(code int, reason metav1.StatusReason, message string) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+	}}
+}
+
+func errNotAcceptable(accepted []string) error {
+	return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		"only the following media types are accepted: "+strings.Join(accepted, ", "))
+}
+
+func errUnsupportedMediaType(accepted []string) error {
+	return statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+		"the body of the request was in an unknown format - accepted media types include: "+strings.Join(accepted, ", "))
+}
+
+// html keeps error texts from looking like HTML to a browser.
+var html = strings.NewReplacer(`&`, "&amp;", `<`, "&lt;", `>`, "&gt;")
+
+// errForbidden says what the authorizer refused, in upstream's words.
+func errForbidden(a authorizer.Attributes, reason string) error {
+	msg := html.Replace(forbiddenText(a))
+	if reason != "" {
+		msg += ": " + reason
+	}
+	gr := kschema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
+	return apierrors.NewForbidden(gr, a.GetName(), errors.New(msg))
+}
+
+func forbiddenText(a authorizer.Attributes) string {
+	name := ""
+	if u := a.GetUser(); u != nil {
+		name = u.GetName()
+	}
+	if !a.IsResourceRequest() {
+		return fmt.Sprintf("User %q cannot %s path %q", name, a.GetVerb(), a.GetPath())
+	}
+	resource := a.GetResource()
+	if sub := a.GetSubresource(); sub != "" {
+		resource += "/" + sub
+	}
+	where := "at the cluster scope"
+	if ns := a.GetNamespace(); ns != "" {
+		where = fmt.Sprintf("in the namespace %q", ns)
+	}
+	return fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", name, a.GetVerb(), resource, a.GetAPIGroup(), where)
+}
+
+// errTooLargeVersion asks the client to come back when the server has reached
+// the version that it has already seen elsewhere.
+func errTooLargeVersion(want, have schema.ResourceVersion) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", want, have), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version",
+	}}
+	return err
+}
+
+// errExpired tells a client to list again.
+func errExpired(from schema.ResourceVersion) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d", from))
+}
+
+func errMethod(gr kschema.GroupResource, verb string) error {
+	return apierrors.NewMethodNotSupported(gr, verb)
+}
+
+// notFoundPage answers for paths that no handler serves: upstream's mux does
+// it in plain text, and clients turn it into "the server could not find the
+// requested resource".
+func notFoundPage(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = w.Write([]byte("404 page not found\n"))
+}

@@ -1,0 +1,212 @@
+// Package pki is the cluster's own certificate authority: it makes the CA once
+// and keeps it, issues client and serving certificates from it, keeps the
+// signing key of service-account tokens, and writes the credential files that
+// people and tools use.
+//
+// It owns the folder it is given:
+//
+//	ca.crt  ca.key   the cluster's CA, ECDSA P-256, ten years
+//	sa.key           the signing key of service-account tokens
+//
+// Every file is written in one step and synced; private ones have mode 0600.
+// Other certificates are never kept: issuing one takes 0.1 ms.
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	caLifetime = 10 * 365 * 24 * time.Hour
+	// skew is how far a client's clock may be behind ours.
+	skew = 5 * time.Minute
+
+	caCertFile = "ca.crt"
+	caKeyFile  = "ca.key"
+	saKeyFile  = "sa.key"
+)
+
+// Config says where the authority lives.
+type Config struct {
+	// Dir is the folder, usually <data-dir>/pki. It is made when missing.
+	Dir string
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+}
+
+// Authority issues credentials. It is safe for concurrent use.
+type Authority struct {
+	cfg   Config
+	cert  *x509.Certificate
+	key   *ecdsa.PrivateKey
+	pem   []byte
+	pool  *x509.CertPool
+	saKey *ecdsa.PrivateKey
+}
+
+// Open reads the authority of a folder, and makes what is missing. A CA whose
+// key or certificate alone is missing is an error and not made again: every
+// credential issued before would turn invalid.
+func Open(cfg Config) (*Authority, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create %s: %w", cfg.Dir, err)
+	}
+	a := &Authority{cfg: cfg, pool: x509.NewCertPool()}
+	if err := a.loadCA(); err != nil {
+		return nil, err
+	}
+	key, err := a.loadKey(saKeyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err = a.makeKey(saKeyFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.saKey = key
+	a.pool.AddCert(a.cert)
+	return a, nil
+}
+
+// CA returns the certificate of the authority.
+func (a *Authority) CA() *x509.Certificate { return a.cert }
+
+// CAPEM returns the certificate of the authority as clients want it.
+func (a *Authority) CAPEM() []byte { return a.pem }
+
+// Pool returns a pool with the authority's certificate alone.
+func (a *Authority) Pool() *x509.CertPool { return a.pool }
+
+// ServiceAccountKey returns the key that signs service-account tokens.
+func (a *Authority) ServiceAccountKey() *ecdsa.PrivateKey { return a.saKey }
+
+func (a *Authority) path(name string) string { return filepath.Join(a.cfg.Dir, name) }
+
+func (a *Authority) loadCA() error {
+	certPEM, certErr := os.ReadFile(a.path(caCertFile))
+	key, keyErr := a.loadKey(caKeyFile)
+	switch {
+	case errors.Is(certErr, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist):
+		return a.makeCA(nil)
+	case errors.Is(certErr, fs.ErrNotExist) && keyErr == nil:
+		// The key is written first: a crash in between left it alone.
+		return a.makeCA(key)
+	case certErr != nil:
+		return fmt.Errorf("read CA certificate: %w", certErr)
+	case keyErr != nil:
+		return fmt.Errorf("read CA key: %w", keyErr)
+	}
+	cert, err := parseCert(certPEM)
+	if err != nil {
+		return fmt.Errorf("parse %s: %w", a.path(caCertFile), err)
+	}
+	if !key.PublicKey.Equal(cert.PublicKey) {
+		return fmt.Errorf("read CA: %s is not the key of %s: restore both from the same backup", a.path(caKeyFile), a.path(caCertFile))
+	}
+	if a.cfg.Now().After(cert.NotAfter) {
+		return fmt.Errorf("read CA: %s has expired on %s: move %s away and restart, then hand out new credentials",
+			a.path(caCertFile), cert.NotAfter.Format(time.DateOnly), a.cfg.Dir)
+	}
+	a.cert, a.key, a.pem = cert, key, certPEM
+	return nil
+}
+
+// makeCA makes the CA, with the given key if there is one already.
+func (a *Authority) makeCA(key *ecdsa.PrivateKey) error {
+	var err error
+	if key == nil {
+		if key, err = a.makeKey(caKeyFile); err != nil {
+			return err
+		}
+	}
+	serial, err := serialNumber()
+	if err != nil {
+		return err
+	}
+	now := a.cfg.Now()
+	tmpl := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: "writ-ca"},
+		NotBefore:             now.Add(-skew),
+		NotAfter:              now.Add(caLifetime),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	if err != nil {
+		return fmt.Errorf("create CA certificate: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return fmt.Errorf("parse CA certificate: %w", err)
+	}
+	a.cert, a.key, a.pem = cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return WriteFile(a.path(caCertFile), a.pem, 0o644)
+}
+
+func (a *Authority) makeKey(name string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("generate %s: %w", name, err)
+	}
+	data, err := encodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, WriteFile(a.path(name), data, 0o600)
+}
+
+func (a *Authority) loadKey(name string) (*ecdsa.PrivateKey, error) {
+	data, err := os.ReadFile(a.path(name))
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, fmt.Errorf("read key %s: no PEM block", a.path(name))
+	}
+	key, err := x509.ParseECPrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("parse key %s: %w", a.path(name), err)
+	}
+	return key, nil
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+}
+
+func parseCert(data []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, errors.New("no certificate in PEM form")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+func serialNumber() (*big.Int, error) {
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("draw serial number: %w", err)
+	}
+	return n.Add(n, big.NewInt(1)), nil
+}

@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// Cache implements Backend: the state itself, without lag.
+func (f *Fake) Cache() Cache { return fakeCache{f} }
+
+type fakeCache struct{ f *Fake }
+
+type fakeSub struct {
+	resource *schema.Resource
+	fn       func(Event)
+	from     uint64 // changes up to here were part of the initial events
+}
+
+func (c fakeCache) Get(r *schema.Resource, key schema.Key) (schema.Object, bool) {
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
+	o, ok := c.f.objects[r][key]
+	return o, ok
+}
+
+func (c fakeCache) List(r *schema.Resource, namespace string) []schema.Object {
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
+	return c.f.selectLocked(r, ListOptions{Namespace: namespace})
+}
+
+func (c fakeCache) Index(r *schema.Resource, index, value string) []schema.Object {
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
+	var out []schema.Object
+	for _, o := range c.f.objects[r] {
+		if indexValue(o, index) == value {
+			out = append(out, o)
+		}
+	}
+	sortByKey(out)
+	return out
+}
+
+// Subscribe implements Cache. Later events come from the goroutine that
+// writes, before its call returns.
+func (c fakeCache) Subscribe(ctx context.Context, r *schema.Resource, fn func(Event)) error {
+	f := c.f
+	f.mu.Lock()
+	initial := f.selectLocked(r, ListOptions{})
+	sub := &fakeSub{resource: r, fn: fn, from: f.version}
+	f.mu.Unlock()
+	for _, o := range initial {
+		fn(Event{Type: Added, Object: o})
+	}
+	f.mu.Lock()
+	// What was stored while the initial events went out.
+	for _, ch := range f.history {
+		if ev, ok := selected(ch, ListOptions{}); ok && ch.resource == r && ch.version > sub.from {
+			fn(ev)
+		}
+	}
+	sub.from = f.version
+	f.subs[sub] = struct{}{}
+	f.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.subs, sub)
+	})
+	return ctx.Err()
+}
+
+// drain shows committed changes to the subscribers, in order. The first writer
+// to come does it for all, so that a subscriber is never called twice at once.
+func (f *Fake) drain() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.draining {
+		return
+	}
+	f.draining = true
+	for len(f.undrained) > 0 {
+		c := f.undrained[0]
+		f.undrained = f.undrained[1:]
+		ev, ok := selected(c, ListOptions{})
+		if !ok {
+			continue
+		}
+		subs := make([]*fakeSub, 0, len(f.subs))
+		for s := range f.subs {
+			if s.resource == c.resource && c.version > s.from {
+				subs = append(subs, s)
+			}
+		}
+		f.mu.Unlock()
+		for _, s := range subs {
+			s.fn(ev)
+		}
+		f.mu.Lock()
+	}
+	f.draining = false
+}

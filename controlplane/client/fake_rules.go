@@ -1,0 +1,107 @@
+package client
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// This file holds the rules of the Fake that are plain functions of objects.
+
+func deepCopy(o schema.Object) schema.Object { return o.DeepCopyObject().(schema.Object) }
+
+func formatVersion(v uint64) string { return strconv.FormatUint(v, 10) }
+
+func secondsOf(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+// field returns a top-level field of an object, or an invalid value.
+func field(o schema.Object, name string) reflect.Value {
+	return reflect.ValueOf(o).Elem().FieldByName(name)
+}
+
+func copyField(to, from schema.Object, name string) {
+	if f := field(to, name); f.IsValid() {
+		f.Set(field(from, name))
+	}
+}
+
+func resetStatus(o schema.Object) {
+	if f := field(o, "Status"); f.IsValid() {
+		f.SetZero()
+	}
+}
+
+// specOf is what a generation counts: the spec.
+func specOf(o schema.Object) any {
+	if f := field(o, "Spec"); f.IsValid() {
+		return f.Interface()
+	}
+	return nil
+}
+
+// keepIdentity keeps the parts of metadata that no update changes.
+func keepIdentity(next, old schema.Object) {
+	next.SetUID(old.GetUID())
+	next.SetCreationTimestamp(old.GetCreationTimestamp())
+	next.SetDeletionTimestamp(old.GetDeletionTimestamp())
+	next.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	next.SetGeneration(old.GetGeneration())
+	next.SetResourceVersion(old.GetResourceVersion())
+	if next.GetManagedFields() == nil {
+		next.SetManagedFields(old.GetManagedFields())
+	}
+	next.GetObjectKind().SetGroupVersionKind(old.GetObjectKind().GroupVersionKind())
+}
+
+// nothingHolds says that a deleted object can go now.
+func nothingHolds(o schema.Object) bool {
+	if len(o.GetFinalizers()) > 0 {
+		return false
+	}
+	switch t := o.(type) {
+	case *corev1.Namespace:
+		return len(t.Spec.Finalizers) == 0
+	case *corev1.Pod:
+		return t.DeletionGracePeriodSeconds == nil || *t.DeletionGracePeriodSeconds == 0
+	}
+	return true
+}
+
+// setPropagation turns the asked propagation into the finalizers that the
+// garbage collector acts on.
+func setPropagation(o schema.Object, p metav1.DeletionPropagation) {
+	if p == "" {
+		return
+	}
+	fin := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(s string) bool {
+		return s == metav1.FinalizerOrphanDependents || s == metav1.FinalizerDeleteDependents
+	})
+	switch p {
+	case metav1.DeletePropagationOrphan:
+		fin = append(fin, metav1.FinalizerOrphanDependents)
+	case metav1.DeletePropagationForeground:
+		fin = append(fin, metav1.FinalizerDeleteDependents)
+	}
+	o.SetFinalizers(fin)
+}
+
+// setReplicas changes spec.replicas of the kinds that scale.
+func setReplicas(o schema.Object, n int32) {
+	switch t := o.(type) {
+	case *appsv1.Deployment:
+		t.Spec.Replicas = &n
+	case *appsv1.ReplicaSet:
+		t.Spec.Replicas = &n
+	case *appsv1.StatefulSet:
+		t.Spec.Replicas = &n
+	case *corev1.ReplicationController:
+		t.Spec.Replicas = &n
+	}
+}

@@ -1,0 +1,143 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/schema"
+)
+
+// Config is what runs a reconciler.
+type Config struct {
+	// Name is the controller's name in logs and metrics.
+	Name       string
+	Reconciler Reconciler
+	Watches    []Watch
+	Cache      client.Cache
+	// Workers is how many keys are reconciled at a time. Default 1.
+	Workers int
+	Log     *slog.Logger
+	// Metrics may be nil.
+	Metrics *Metrics
+}
+
+// Controller runs one reconciler.
+type Controller struct {
+	cfg     Config
+	queue   *queue
+	metrics *controllerMetrics
+}
+
+// New returns a controller; it starts nothing.
+func New(cfg Config) *Controller {
+	if cfg.Workers < 1 {
+		cfg.Workers = 1
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Log = cfg.Log.With("controller", cfg.Name)
+	q := newQueue()
+	q.metrics = cfg.Metrics.queue(cfg.Name, q.running)
+	return &Controller{cfg: cfg, queue: q, metrics: cfg.Metrics.controller(cfg.Name)}
+}
+
+// Name returns the controller's name.
+func (c *Controller) Name() string { return c.cfg.Name }
+
+// Enqueue asks for a reconcile of a key without an event.
+func (c *Controller) Enqueue(key schema.Key) { c.queue.add(key) }
+
+// Run subscribes to the watches and reconciles until ctx is done.
+func (c *Controller) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	c.queue.closeWhen(ctx)
+	for range c.cfg.Workers {
+		g.Go(func() error {
+			c.work(ctx)
+			return nil
+		})
+	}
+	for _, w := range c.cfg.Watches {
+		if err := c.cfg.Cache.Subscribe(ctx, w.Resource, func(ev client.Event) { c.wake(w, ev) }); err != nil && ctx.Err() == nil {
+			g.Go(func() error { return fmt.Errorf("%s: watch %s: %w", c.cfg.Name, w.Resource, err) })
+			break
+		}
+	}
+	return g.Wait()
+}
+
+// wake queues the keys that an event concerns.
+func (c *Controller) wake(w Watch, ev client.Event) {
+	if w.Map == nil {
+		c.queue.add(schema.KeyOf(ev.Object))
+		return
+	}
+	for _, key := range w.Map(ev) {
+		c.queue.add(key)
+	}
+}
+
+func (c *Controller) work(ctx context.Context) {
+	for {
+		key, ok := c.queue.get()
+		if !ok {
+			return
+		}
+		c.reconcile(ctx, key)
+		c.queue.done(key)
+	}
+}
+
+// reconcile asks once and decides when to ask again.
+func (c *Controller) reconcile(ctx context.Context, key schema.Key) {
+	end := c.metrics.begin()
+	res, err := c.guarded(ctx, key)
+	switch {
+	case err == nil && res.RequeueAfter > 0:
+		end("requeue_after")
+		c.queue.forget(key)
+		c.queue.addAfter(key, res.RequeueAfter)
+	case err == nil:
+		end("success")
+		c.queue.forget(key)
+	case ctx.Err() != nil:
+		end("success") // the process ends; not the reconciler's failure
+	case errors.Is(err, ErrTerminal):
+		end("error")
+		c.metrics.terminal()
+		c.queue.forget(key)
+		c.cfg.Log.Error("reconcile failed for good", "key", key.String(), "err", err)
+	default:
+		end("error")
+		c.queue.retry(key)
+		c.cfg.Log.Log(ctx, level(err), "reconcile failed", "key", key.String(), "err", err)
+	}
+}
+
+// level is lower for the conflicts of daily life, which the retry mends.
+func level(err error) slog.Level {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, "NamespaceTerminating") {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}
+
+// guarded turns a panic into an error: one bad object must not take down the
+// control plane with all others.
+func (c *Controller) guarded(ctx context.Context, key schema.Key) (res Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.metrics.panicked()
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return c.cfg.Reconciler.Reconcile(ctx, key)
+}

@@ -1,0 +1,90 @@
+package controllers_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controllers"
+	"github.com/writ-os/writ/controlplane/registry"
+	"github.com/writ-os/writ/controlplane/store"
+	"github.com/writ-os/writ/schema"
+)
+
+// BenchmarkDeployment500 measures the way from a Deployment of 500 replicas to
+// 500 stored Pods, over a real store with fsync.
+func BenchmarkDeployment500(b *testing.B) {
+	log := slog.New(slog.DiscardHandler)
+	st := store.New(store.Config{Dir: b.TempDir(), Log: log, Tick: 10 * time.Millisecond})
+	reg := registry.New(registry.Config{Store: st, Log: log})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 2)
+	go func() { done <- st.Run(ctx) }()
+	<-st.Ready()
+	c := client.Local(reg, &user.DefaultInfo{Name: "system:kube-controller-manager", Groups: []string{user.SystemPrivilegedGroup}}, "kube-controller-manager")
+	go func() {
+		done <- controllers.Run(ctx, controllers.Config{Client: c, Cache: c.Cache(), CA: []byte("ca"), Log: log})
+	}()
+	defer func() {
+		cancel()
+		for range 2 {
+			if err := <-done; err != nil && ctx.Err() == nil {
+				b.Error(err)
+			}
+		}
+	}()
+
+	pods := schema.ResourceFor[*corev1.Pod]()
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		ns := fmt.Sprintf("bench-%d", n)
+		n++
+		if _, err := client.Create(ctx, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, client.WriteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // the service account, the CA, events
+		full := make(chan struct{})
+		count := 0
+		sub, stop := context.WithCancel(ctx)
+		if err := c.Cache().Subscribe(sub, pods, func(ev client.Event) {
+			if ev.Type == client.Added && ev.Object.GetNamespace() == ns {
+				if count++; count == 500 {
+					close(full)
+				}
+			}
+		}); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if _, err := client.Create(ctx, c, deployment(ns, 500), client.WriteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		<-full
+		b.StopTimer()
+		stop()
+		b.StartTimer()
+	}
+}
+
+func deployment(ns string, replicas int32) *appsv1.Deployment {
+	labels := map[string]string{"app": "web"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "writ.local/demo:v1", Ports: []corev1.ContainerPort{{ContainerPort: 8080}}}}},
+			},
+		},
+	}
+}

@@ -1,0 +1,149 @@
+// Package controllers runs all controllers of the control plane.
+//
+// Each controller is a package of its own below this one; they know nothing of
+// each other and meet in the store. This package only lists them.
+package controllers
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controllers/cronjob"
+	"github.com/writ-os/writ/controlplane/controllers/daemonset"
+	"github.com/writ-os/writ/controlplane/controllers/deployment"
+	"github.com/writ-os/writ/controlplane/controllers/endpoints"
+	"github.com/writ-os/writ/controlplane/controllers/endpointslice"
+	"github.com/writ-os/writ/controlplane/controllers/garbagecollector"
+	"github.com/writ-os/writ/controlplane/controllers/job"
+	"github.com/writ-os/writ/controlplane/controllers/namespace"
+	"github.com/writ-os/writ/controlplane/controllers/nodeipam"
+	"github.com/writ-os/writ/controlplane/controllers/nodelifecycle"
+	"github.com/writ-os/writ/controlplane/controllers/poddisruption"
+	"github.com/writ-os/writ/controlplane/controllers/podgc"
+	"github.com/writ-os/writ/controlplane/controllers/replicaset"
+	"github.com/writ-os/writ/controlplane/controllers/rootca"
+	"github.com/writ-os/writ/controlplane/controllers/serviceaccount"
+	"github.com/writ-os/writ/controlplane/controllers/statefulset"
+	"github.com/writ-os/writ/controlplane/controllers/tainteviction"
+	"github.com/writ-os/writ/controlplane/controllers/ttlafterfinished"
+)
+
+// Config is everything the controllers need from outside.
+type Config struct {
+	// Client writes as the controllers' user. One that is a client.Transactor
+	// makes the creation of many pods one transaction.
+	Client client.Interface
+	// Cache holds every resource of the table.
+	Cache client.Cache
+	// CA is the cluster's certificate authority in PEM.
+	CA []byte
+	// PodCIDR is the range of pod addresses. Default 10.244.0.0/16.
+	PodCIDR netip.Prefix
+	// NodeGrace is how long a node may be silent. Default 40 s.
+	NodeGrace time.Duration
+	Log       *slog.Logger
+	// Metrics may be nil.
+	Metrics *controller.Metrics
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+}
+
+// reconciler is what every controller package offers.
+type reconciler interface {
+	controller.Reconciler
+	Watches() []controller.Watch
+}
+
+// set collects the controllers and the recorders that they write events with.
+type set struct {
+	cfg       Config
+	runners   []*controller.Controller
+	recorders []*client.Recorder
+}
+
+// Run runs all controllers until ctx is done or one of them fails.
+func Run(ctx context.Context, cfg Config) error {
+	s := all(cfg)
+	g, ctx := errgroup.WithContext(ctx)
+	for _, r := range s.recorders {
+		g.Go(func() error { return r.Run(ctx) })
+	}
+	for _, c := range s.runners {
+		g.Go(func() error { return c.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// All returns a runner for each controller, none of them started. Events go
+// nowhere: they are written by Run.
+func All(cfg Config) []*controller.Controller { return all(cfg).runners }
+
+func all(cfg Config) *set {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &set{cfg: cfg}
+	s.workloads()
+	s.network()
+	s.nodes()
+	s.housekeeping()
+	return s
+}
+
+// add puts a controller with its number of workers on the list.
+func (s *set) add(name string, workers int, r reconciler) {
+	s.runners = append(s.runners, controller.New(controller.Config{
+		Name: name, Reconciler: r, Watches: r.Watches(), Cache: s.cfg.Cache, Workers: workers, Log: s.cfg.Log, Metrics: s.cfg.Metrics,
+	}))
+}
+
+// recorder returns a recorder of events for a component, by upstream's name.
+func (s *set) recorder(component string) *client.Recorder {
+	r := client.NewRecorder(s.cfg.Client, component, "")
+	r.Log = s.cfg.Log.With("component", component)
+	s.recorders = append(s.recorders, r)
+	return r
+}
+
+func (s *set) workloads() {
+	c := s.cfg
+	s.add("deployment", 5, deployment.New(deployment.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("deployment-controller"), Now: c.Now}))
+	s.add("replicaset", 5, replicaset.New(replicaset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("replicaset-controller"), Now: c.Now}))
+	s.add("statefulset", 5, statefulset.New(statefulset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("statefulset-controller"), Now: c.Now}))
+	s.add("daemonset", 2, daemonset.New(daemonset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("daemonset-controller"), Now: c.Now}))
+	s.add("job", 5, job.New(job.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("job-controller"), Now: c.Now}))
+	s.add("cronjob", 5, cronjob.New(cronjob.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("cronjob-controller"), Now: c.Now}))
+	s.add("ttlafterfinished", 2, ttlafterfinished.New(ttlafterfinished.Config{Client: c.Client, Cache: c.Cache, Now: c.Now}))
+	s.add("poddisruption", 2, poddisruption.New(poddisruption.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("controllermanager"), Now: c.Now}))
+}
+
+func (s *set) network() {
+	c := s.cfg
+	s.add("endpointslice", 5, endpointslice.New(endpointslice.Config{Client: c.Client, Cache: c.Cache}))
+	s.add("endpoints", 5, endpoints.New(endpoints.Config{Client: c.Client, Cache: c.Cache}))
+}
+
+func (s *set) nodes() {
+	c := s.cfg
+	s.add("nodelifecycle", 4, nodelifecycle.New(nodelifecycle.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("node-controller"), Now: c.Now, Grace: c.NodeGrace}))
+	s.add("tainteviction", 4, tainteviction.New(tainteviction.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("taint-eviction-controller"), Now: c.Now}))
+	s.add("nodeipam", 1, nodeipam.New(nodeipam.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("cidrAllocator"), PodCIDR: c.PodCIDR}))
+	s.add("podgc", 1, podgc.New(podgc.Config{Client: c.Client, Cache: c.Cache, Now: c.Now}))
+}
+
+func (s *set) housekeeping() {
+	c := s.cfg
+	s.add("namespace", 4, namespace.New(namespace.Config{Client: c.Client, Cache: c.Cache, Now: c.Now}))
+	s.add("serviceaccount", 1, serviceaccount.New(serviceaccount.Config{Client: c.Client, Cache: c.Cache}))
+	s.add("rootca", 1, rootca.New(rootca.Config{Client: c.Client, Cache: c.Cache, CA: c.CA}))
+	s.add("garbagecollector", 16, garbagecollector.New(garbagecollector.Config{Client: c.Client, Cache: c.Cache}))
+}

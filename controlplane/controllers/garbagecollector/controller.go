@@ -1,0 +1,221 @@
+// Package garbagecollector deletes objects whose owners are gone, and holds
+// owners that are to go after, or without, what they own.
+//
+// Watches every resource of the table but events. Owns the finalizers
+// "foregroundDeletion" and "orphan". An owner is an object by its UID: one of
+// the same name that came later owns nothing of its predecessor's.
+package garbagecollector
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/schema"
+)
+
+// Config is everything the controller needs from outside.
+type Config struct {
+	Client client.Interface
+	// Cache holds every resource of the table.
+	Cache client.Cache
+}
+
+// Controller collects garbage.
+type Controller struct {
+	cfg   Config
+	graph *graph
+}
+
+// New returns a controller; it starts nothing.
+func New(cfg Config) *Controller { return &Controller{cfg: cfg, graph: newGraph()} }
+
+var _ controller.Reconciler = (*Controller)(nil)
+
+// Watches says which events wake which objects.
+func (c *Controller) Watches() []controller.Watch {
+	var out []controller.Watch
+	for _, r := range schema.Resources {
+		if r == schema.ResourceFor[*corev1.Event]() {
+			continue
+		}
+		out = append(out, controller.Watch{Resource: r, Map: func(ev client.Event) []schema.Key { return c.wake(r, ev) }})
+	}
+	return out
+}
+
+// wake keeps the graph and returns the objects to look at.
+func (c *Controller) wake(r *schema.Resource, ev client.Event) []schema.Key {
+	id := identity{r, schema.KeyOf(ev.Object)}
+	owners := ev.Object.GetOwnerReferences()
+	if ev.Type == client.Deleted {
+		c.graph.set(id, nil)
+		keys := keysOf(c.graph.dependents(ev.Object.GetUID()))
+		for _, ref := range owners { // an owner may wait for this one
+			if owner, ok := ownerOf(id, ref); ok {
+				keys = append(keys, owner.queueKey())
+			}
+		}
+		return keys
+	}
+	c.graph.set(id, owners)
+	deleted := ev.Object.GetDeletionTimestamp() != nil
+	wasDeleted := ev.Old != nil && ev.Old.GetDeletionTimestamp() != nil
+	sameOwners := ev.Old != nil && slices.EqualFunc(owners, ev.Old.GetOwnerReferences(), sameReference)
+	if deleted && wasDeleted && sameOwners && slices.Equal(ev.Object.GetFinalizers(), ev.Old.GetFinalizers()) || !deleted && (len(owners) == 0 || sameOwners) {
+		return nil
+	}
+	return []schema.Key{id.queueKey()}
+}
+
+func sameReference(a, b metav1.OwnerReference) bool {
+	return a.UID == b.UID && ptrTrue(a.BlockOwnerDeletion) == ptrTrue(b.BlockOwnerDeletion)
+}
+
+func ptrTrue(b *bool) bool { return b != nil && *b }
+
+// Reconcile looks at one object.
+func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.Result, error) {
+	id, ok := parse(key)
+	if !ok {
+		return controller.Result{}, nil
+	}
+	o, ok := c.cfg.Cache.Get(id.resource, id.key)
+	if !ok {
+		return controller.Result{}, nil
+	}
+	switch {
+	case o.GetDeletionTimestamp() == nil:
+		return controller.Result{}, c.collect(ctx, id, o)
+	case slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents):
+		return controller.Result{}, c.orphan(ctx, id, o)
+	case slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents):
+		return controller.Result{}, c.foreground(ctx, id, o)
+	}
+	return controller.Result{}, nil
+}
+
+// collect deletes an object none of whose owners is left, and takes the
+// references to those that are gone off one that has others.
+func (c *Controller) collect(ctx context.Context, id identity, o schema.Object) error {
+	var solid, waiting, dangling []metav1.OwnerReference
+	for _, ref := range o.GetOwnerReferences() {
+		state, err := c.stateOf(ctx, id, ref)
+		if err != nil {
+			return err
+		}
+		switch state {
+		case alive:
+			solid = append(solid, ref)
+		case goingForeground:
+			waiting = append(waiting, ref)
+		case gone:
+			dangling = append(dangling, ref)
+		}
+	}
+	switch p := plan(len(solid), len(waiting), len(dangling), o, len(c.graph.dependents(o.GetUID())) > 0); p.verb {
+	case keep:
+		return nil
+	case unlink:
+		return c.unlink(ctx, id, o, append(waiting, dangling...))
+	default:
+		return c.delete(ctx, id, o, p.propagation)
+	}
+}
+
+// orphan frees what an object owns and lets the object go.
+func (c *Controller) orphan(ctx context.Context, id identity, o schema.Object) error {
+	for _, dep := range c.graph.dependents(o.GetUID()) {
+		obj, ok := c.cfg.Cache.Get(dep.resource, dep.key)
+		if !ok {
+			continue
+		}
+		if err := c.unlink(ctx, dep, obj, []metav1.OwnerReference{{UID: o.GetUID()}}); err != nil {
+			return err
+		}
+	}
+	return c.release(ctx, id, o, metav1.FinalizerOrphanDependents)
+}
+
+// foreground deletes what an object owns, and lets the object go when nothing
+// is left of what blocks it.
+func (c *Controller) foreground(ctx context.Context, id identity, o schema.Object) error {
+	blocked := false
+	for _, dep := range c.graph.dependents(o.GetUID()) {
+		obj, ok := c.cfg.Cache.Get(dep.resource, dep.key)
+		if !ok {
+			continue
+		}
+		blocks := slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+			return ref.UID == o.GetUID() && ptrTrue(ref.BlockOwnerDeletion)
+		})
+		blocked = blocked || blocks
+		if obj.GetDeletionTimestamp() == nil {
+			if err := c.collect(ctx, dep, obj); err != nil {
+				return err
+			}
+		}
+	}
+	if blocked {
+		return nil // the end of the last dependent wakes us
+	}
+	return c.release(ctx, id, o, metav1.FinalizerDeleteDependents)
+}
+
+// release takes a finalizer off.
+func (c *Controller) release(ctx context.Context, id identity, o schema.Object, finalizer string) error {
+	left := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return f == finalizer })
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": o.GetResourceVersion(), "finalizers": left}})
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	_, err = c.cfg.Client.Patch(ctx, id.resource, id.key, types.MergePatchType, data, client.WriteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("release %s: %w", id, err)
+	}
+	return nil
+}
+
+// unlink takes references to owners off an object.
+func (c *Controller) unlink(ctx context.Context, id identity, o schema.Object, owners []metav1.OwnerReference) error {
+	left := slices.DeleteFunc(slices.Clone(o.GetOwnerReferences()), func(ref metav1.OwnerReference) bool {
+		return slices.ContainsFunc(owners, func(x metav1.OwnerReference) bool { return x.UID == ref.UID })
+	})
+	if len(left) == len(o.GetOwnerReferences()) {
+		return nil
+	}
+	meta := map[string]any{"resourceVersion": o.GetResourceVersion(), "uid": o.GetUID(), "ownerReferences": left}
+	if len(left) == 0 {
+		meta["ownerReferences"] = nil
+	}
+	data, err := json.Marshal(map[string]any{"metadata": meta})
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	_, err = c.cfg.Client.Patch(ctx, id.resource, id.key, types.MergePatchType, data, client.WriteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("unlink %s: %w", id, err)
+	}
+	return nil
+}
+
+// delete removes an object, if it is still the one that was looked at.
+func (c *Controller) delete(ctx context.Context, id identity, o schema.Object, p metav1.DeletionPropagation) error {
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	err := c.cfg.Client.Delete(ctx, id.resource, id.key, client.DeleteOptions{
+		Propagation:   p,
+		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("collect %s: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package garbagecollector
+
+import (
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	writ "github.com/writ-os/writ/schema"
+)
+
+// identity names an object of any resource.
+type identity struct {
+	resource *writ.Resource
+	key      writ.Key
+}
+
+func (id identity) String() string { return id.resource.String() + " " + id.key.String() }
+
+// queueKey packs an identity into a key of the queue: no name contains a "/".
+func (id identity) queueKey() writ.Key {
+	return writ.Key{Namespace: id.key.Namespace, Name: id.resource.String() + "/" + id.key.Name}
+}
+
+// parse unpacks what queueKey packed.
+func parse(k writ.Key) (identity, bool) {
+	plural, name, ok := strings.Cut(k.Name, "/")
+	if !ok {
+		return identity{}, false
+	}
+	r := byName[plural]
+	return identity{r, writ.Key{Namespace: k.Namespace, Name: name}}, r != nil
+}
+
+var byName = func() map[string]*writ.Resource {
+	m := map[string]*writ.Resource{}
+	for _, r := range writ.Resources {
+		m[r.String()] = r
+	}
+	return m
+}()
+
+// ownerOf returns whom a reference of an object names. False for a kind that
+// is not known, and for an owner in a namespace of an object in none, which
+// nobody can find.
+func ownerOf(id identity, ref metav1.OwnerReference) (identity, bool) {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return identity{}, false
+	}
+	r := writ.ByGVK(gv.WithKind(ref.Kind))
+	if r == nil || r.Namespaced && id.key.Namespace == "" {
+		return identity{}, false
+	}
+	owner := identity{r, writ.Key{Name: ref.Name}}
+	if r.Namespaced {
+		owner.key.Namespace = id.key.Namespace
+	}
+	return owner, true
+}
+
+func keysOf(ids []identity) []writ.Key {
+	var keys []writ.Key
+	for _, id := range ids {
+		keys = append(keys, id.queueKey())
+	}
+	return keys
+}
+
+// graph knows who names whom as its owner. It holds only objects with owners.
+type graph struct {
+	mu    sync.Mutex
+	owned map[types.UID]map[identity]struct{} // by owner
+	owner map[identity][]types.UID
+}
+
+func newGraph() *graph {
+	return &graph{owned: map[types.UID]map[identity]struct{}{}, owner: map[identity][]types.UID{}}
+}
+
+// set replaces the owners of an object.
+func (g *graph) set(id identity, refs []metav1.OwnerReference) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, uid := range g.owner[id] {
+		delete(g.owned[uid], id)
+		if len(g.owned[uid]) == 0 {
+			delete(g.owned, uid)
+		}
+	}
+	delete(g.owner, id)
+	for _, ref := range refs {
+		if g.owned[ref.UID] == nil {
+			g.owned[ref.UID] = map[identity]struct{}{}
+		}
+		g.owned[ref.UID][id] = struct{}{}
+		g.owner[id] = append(g.owner[id], ref.UID)
+	}
+}
+
+// dependents returns the objects that name the UID as an owner.
+func (g *graph) dependents(uid types.UID) []identity {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []identity
+	for id := range g.owned[uid] {
+		out = append(out, id)
+	}
+	return out
+}

@@ -1,0 +1,192 @@
+// Package namespace empties namespaces that are being deleted and lets them
+// go.
+//
+// Watches Namespaces, and the deletion of Pods in those that are going. Owns
+// the finalizer "kubernetes" of Namespaces and the conditions that say what
+// still keeps one. It promises that pods end before the rest: what a pod needs
+// is there until it has stopped.
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/schema"
+)
+
+const (
+	parallel = 32
+	// lookAgain is when to look at a namespace whose content is on its way
+	// out; the end of a pod wakes it earlier.
+	lookAgain = time.Second
+)
+
+// Config is everything the controller needs from outside.
+type Config struct {
+	Client client.Interface
+	Cache  client.Cache
+	Now    func() time.Time
+}
+
+// Controller empties namespaces.
+type Controller struct{ cfg Config }
+
+// New returns a controller; it starts nothing.
+func New(cfg Config) *Controller {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Controller{cfg: cfg}
+}
+
+var _ controller.Reconciler = (*Controller)(nil)
+
+// Watches says which events wake which namespaces.
+func (c *Controller) Watches() []controller.Watch {
+	return []controller.Watch{
+		{Resource: schema.ResourceFor[*corev1.Namespace](), Map: func(ev client.Event) []schema.Key {
+			if ev.Type == client.Deleted || ev.Object.GetDeletionTimestamp() == nil {
+				return nil
+			}
+			return []schema.Key{schema.KeyOf(ev.Object)}
+		}},
+		{Resource: schema.ResourceFor[*corev1.Pod](), Map: func(ev client.Event) []schema.Key {
+			if ev.Type != client.Deleted {
+				return nil
+			}
+			key := schema.Key{Name: ev.Object.GetNamespace()}
+			ns, ok := client.Cached[*corev1.Namespace](c.cfg.Cache, key)
+			if !ok || ns.DeletionTimestamp == nil {
+				return nil
+			}
+			return []schema.Key{key}
+		}},
+	}
+}
+
+// Reconcile deletes what is in a namespace that is being deleted, and the
+// namespace itself once nothing is.
+func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.Result, error) {
+	ns, ok := client.Cached[*corev1.Namespace](c.cfg.Cache, key)
+	if !ok || ns.DeletionTimestamp == nil {
+		return controller.Result{}, nil
+	}
+	left, deleteErr := c.empty(ctx, ns.Name)
+	if err := c.report(ctx, ns, left, deleteErr); err != nil {
+		return controller.Result{}, err
+	}
+	if deleteErr != nil {
+		return controller.Result{}, deleteErr
+	}
+	if len(left) > 0 {
+		return controller.Result{RequeueAfter: lookAgain}, nil
+	}
+	return controller.Result{}, c.finalize(ctx, key)
+}
+
+// empty asks all content to go and returns what is left: pods first, the rest
+// when no pod is left.
+func (c *Controller) empty(ctx context.Context, ns string) ([]remnant, error) {
+	pods := schema.ResourceFor[*corev1.Pod]()
+	left, err := c.sweep(ctx, pods, ns)
+	if err != nil || left.count > 0 {
+		return []remnant{left}, err
+	}
+	var all []remnant
+	var errs []error
+	for _, r := range schema.Resources {
+		if !r.Namespaced || r == pods {
+			continue
+		}
+		left, err := c.sweep(ctx, r, ns)
+		errs = append(errs, err)
+		if left.count > 0 {
+			all = append(all, left)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// sweep deletes the objects of one resource and returns how many are left.
+func (c *Controller) sweep(ctx context.Context, r *schema.Resource, ns string) (remnant, error) {
+	left := remnant{resource: r, finalizers: map[string]int{}}
+	l, err := c.cfg.Client.List(ctx, r, client.ListOptions{Namespace: ns})
+	if err != nil {
+		return left, fmt.Errorf("list %s in %s: %w", r, ns, err)
+	}
+	if len(l.Items) == 0 {
+		return left, nil
+	}
+	var g errgroup.Group
+	g.SetLimit(parallel)
+	for _, o := range l.Items {
+		if o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		g.Go(func() error {
+			uid := o.GetUID()
+			err := c.cfg.Client.Delete(ctx, r, schema.KeyOf(o), client.DeleteOptions{
+				Propagation:   metav1.DeletePropagationBackground,
+				Preconditions: &metav1.Preconditions{UID: &uid},
+			})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete %s %s: %w", r, schema.KeyOf(o), err)
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	rest, lerr := c.cfg.Client.List(ctx, r, client.ListOptions{Namespace: ns})
+	for _, o := range rest.Items {
+		left.count++
+		for _, f := range o.GetFinalizers() {
+			left.finalizers[f]++
+		}
+	}
+	return left, errors.Join(err, lerr)
+}
+
+// report writes the conditions where they changed.
+func (c *Controller) report(ctx context.Context, ns *corev1.Namespace, left []remnant, deleteErr error) error {
+	next := ns.DeepCopy()
+	next.Status.Conditions = conditions(ns.Status.Conditions, left, deleteErr, c.cfg.Now())
+	if len(left) == 0 && deleteErr == nil || apiequality.Semantic.DeepEqual(ns.Status, next.Status) {
+		return nil // about to go, or nothing new
+	}
+	if _, err := client.UpdateStatus(ctx, c.cfg.Client, next); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update status of namespace %s: %w", ns.Name, err)
+	}
+	return nil
+}
+
+// finalize takes our finalizer off, whereupon the server removes the namespace
+// if no other holds it.
+func (c *Controller) finalize(ctx context.Context, key schema.Key) error {
+	ns, err := client.Get[*corev1.Namespace](ctx, c.cfg.Client, key)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read namespace %s: %w", key, err)
+	}
+	next := ns.DeepCopy()
+	next.Spec.Finalizers = withoutOurs(ns.Spec.Finalizers)
+	if len(next.Spec.Finalizers) == len(ns.Spec.Finalizers) {
+		return nil
+	}
+	_, err = client.Update(ctx, c.cfg.Client, next, client.WriteOptions{Subresource: "finalize"})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("finalize namespace %s: %w", key, err)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package nodelifecycle
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// decision is what to do about one node.
+type decision struct {
+	node  *corev1.Node // with the conditions of silence; nil for no change
+	again time.Duration
+}
+
+// plan decides whether a node has been silent for too long.
+func plan(node *corev1.Node, s sign, now time.Time, grace time.Duration) decision {
+	silence := now.Sub(s.at)
+	if silence < grace {
+		return decision{again: min(grace-silence, grace)}
+	}
+	next := node.DeepCopy()
+	changed := false
+	for _, t := range []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+		changed = silent(next, t, now) || changed
+	}
+	if !changed {
+		next = nil
+	}
+	return decision{node: next, again: monitorPeriod}
+}
+
+// silent sets a condition to Unknown; false when it is already.
+func silent(node *corev1.Node, t corev1.NodeConditionType, now time.Time) bool {
+	at := metav1.NewTime(now)
+	for i := range node.Status.Conditions {
+		c := &node.Status.Conditions[i]
+		if c.Type != t {
+			continue
+		}
+		if c.Status == corev1.ConditionUnknown {
+			return false
+		}
+		c.Status, c.LastTransitionTime = corev1.ConditionUnknown, at
+		c.Reason, c.Message = "NodeStatusUnknown", "Kubelet stopped posting node status."
+		return true
+	}
+	node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
+		Type: t, Status: corev1.ConditionUnknown, LastHeartbeatTime: node.CreationTimestamp, LastTransitionTime: at,
+		Reason: "NodeStatusNeverUpdated", Message: "Kubelet never posted node status.",
+	})
+	return true
+}
+
+func readyCondition(node *corev1.Node) *corev1.NodeCondition {
+	return condition(node, corev1.NodeReady)
+}
+
+func condition(node *corev1.Node, t corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == t {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// rules say which condition in which state keeps new pods away by which taint.
+var rules = []struct {
+	condition corev1.NodeConditionType
+	status    corev1.ConditionStatus
+	taint     string
+}{
+	{corev1.NodeReady, corev1.ConditionFalse, corev1.TaintNodeNotReady},
+	{corev1.NodeReady, corev1.ConditionUnknown, corev1.TaintNodeUnreachable},
+	{corev1.NodeMemoryPressure, corev1.ConditionTrue, corev1.TaintNodeMemoryPressure},
+	{corev1.NodeDiskPressure, corev1.ConditionTrue, corev1.TaintNodeDiskPressure},
+	{corev1.NodeNetworkUnavailable, corev1.ConditionTrue, corev1.TaintNodeNetworkUnavailable},
+	{corev1.NodePIDPressure, corev1.ConditionTrue, corev1.TaintNodePIDPressure},
+}
+
+// taints returns the taints that a node should have: those of others as they
+// are, ours as the conditions say. Where all nodes are silent none is tainted
+// for eviction; where it is not this one's turn yet, its taints of eviction
+// stay as they are.
+func taints(node *corev1.Node, allSilent, mayEvict bool, now time.Time) []corev1.Taint {
+	want := map[corev1.Taint]bool{} // key and effect
+	for _, r := range rules {
+		if c := condition(node, r.condition); c != nil && c.Status == r.status {
+			want[corev1.Taint{Key: r.taint, Effect: corev1.TaintEffectNoSchedule}] = true
+		}
+	}
+	if node.Spec.Unschedulable {
+		want[corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}] = true
+	}
+	if r := readyCondition(node); r != nil && !allSilent && mayEvict {
+		switch r.Status {
+		case corev1.ConditionFalse:
+			want[corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}] = true
+		case corev1.ConditionUnknown:
+			want[corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}] = true
+		}
+	}
+	var out []corev1.Taint
+	for _, t := range node.Spec.Taints {
+		id := corev1.Taint{Key: t.Key, Effect: t.Effect}
+		switch {
+		case !ours(t):
+			out = append(out, t)
+		case want[id]:
+			out = append(out, t)
+			delete(want, id)
+		}
+	}
+	at := metav1.NewTime(now)
+	var fresh []corev1.Taint
+	for t := range want {
+		t.TimeAdded = &at
+		fresh = append(fresh, t)
+	}
+	slices.SortFunc(fresh, func(a, b corev1.Taint) int {
+		if a.Key != b.Key {
+			return compare(a.Key, b.Key)
+		}
+		return compare(string(b.Effect), string(a.Effect)) // NoSchedule first
+	})
+	return append(out, fresh...)
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// ours says that a taint is one that this controller sets.
+func ours(t corev1.Taint) bool {
+	switch t.Effect {
+	case corev1.TaintEffectNoExecute:
+		return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
+	case corev1.TaintEffectNoSchedule:
+		return t.Key == corev1.TaintNodeUnschedulable || slices.ContainsFunc(rules, func(r struct {
+			condition corev1.NodeConditionType
+			status    corev1.ConditionStatus
+			taint     string
+		}) bool {
+			return r.taint == t.Key
+		})
+	}
+	return false
+}
+
+func hasEvictionTaint(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoExecute && ours(t)
+	})
+}
+
+// unready returns the pod with its Ready condition false; nil when it is not
+// true now.
+func unready(p *corev1.Pod, now metav1.Time) *corev1.Pod {
+	for i := range p.Status.Conditions {
+		if c := p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			next := p.DeepCopy()
+			next.Status.Conditions[i].Status = corev1.ConditionFalse
+			next.Status.Conditions[i].Reason = "NodeNotReady"
+			next.Status.Conditions[i].LastTransitionTime = now
+			return next
+		}
+	}
+	return nil
+}

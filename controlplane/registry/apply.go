@@ -1,0 +1,123 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apiserver/pkg/warning"
+	"sigs.k8s.io/yaml"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/defaults"
+)
+
+// applyPatch is server-side apply of a patch in YAML or JSON over an overlay.
+func (g *Registry) applyPatch(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, data []byte, w client.WriteOptions) (e *entry, created bool, err error) {
+	if w.FieldManager == "" {
+		return nil, false, apierrors.NewBadRequest("fieldManager is required for apply patch")
+	}
+	patch := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(data, &patch.Object); err != nil {
+		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
+	if strict := w.FieldValidation; strict == metav1.FieldValidationStrict || strict == metav1.FieldValidationWarn {
+		if err := yaml.UnmarshalStrict(data, &map[string]any{}); err != nil {
+			if strict == metav1.FieldValidationStrict {
+				return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+			}
+			warning.AddWarning(ctx, "", err.Error())
+		}
+	}
+	if patch.Object == nil {
+		return nil, false, apierrors.NewBadRequest("error decoding YAML: the patch is empty")
+	}
+	return g.apply(ctx, ov, r, key, patch, w)
+}
+
+// apply admits what a manager declares of an object over an overlay.
+func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, patch *unstructured.Unstructured, opt client.WriteOptions) (e *entry, created bool, err error) {
+	if err := checkApplied(r, patch, key); err != nil {
+		return nil, false, err
+	}
+	old := ov.get(r, key)
+	if old == nil && opt.Subresource != "" {
+		return nil, false, notFound(r, key.Name)
+	}
+	if old == nil {
+		if uid := patch.GetUID(); uid != "" {
+			return nil, false, apierrors.NewConflict(r.GroupResource(), key.Name, fmt.Errorf(
+				"uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+		}
+		e, err = g.applyNew(ctx, ov, r, key, patch, opt)
+		return e, true, err
+	}
+	o, err := g.fields.apply(r, opt.Subresource, old, patch, opt.FieldManager, opt.Force)
+	if err != nil {
+		return nil, false, err
+	}
+	w := g.newWrite(ctx, ov, "patch", r, opt.Subresource, key, opt.FieldManager, opt.DryRun)
+	w.apply = true
+	if v := patch.GetResourceVersion(); v != "" {
+		o.SetResourceVersion(v)
+	}
+	if uid := patch.GetUID(); uid != "" {
+		o.SetUID(uid)
+	}
+	e, err = w.update(ctx, o, old)
+	return e, false, err
+}
+
+// applyNew creates an object by apply: what is declared is the object.
+func (g *Registry) applyNew(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, patch *unstructured.Unstructured, opt client.WriteOptions) (*entry, error) {
+	if v := patch.GetResourceVersion(); v != "" && v != "0" {
+		return nil, conflictError(r, key.Name)
+	}
+	o, err := g.fields.apply(r, "", r.New(), patch, opt.FieldManager, false)
+	if err != nil {
+		return nil, err
+	}
+	defaults.Apply(o)
+	fillMeta(o)
+	w := g.newWrite(ctx, ov, "create", r, "", key, opt.FieldManager, opt.DryRun)
+	w.apply = true
+	return w.create(ctx, o)
+}
+
+// checkApplied refuses a patch that is not of the object of the request, and
+// fills in what it may leave out.
+func checkApplied(r *schema.Resource, patch *unstructured.Unstructured, key schema.Key) error {
+	if got, want := patch.GroupVersionKind(), r.GVK(); got != want {
+		if got.Kind == "" || got.Version == "" {
+			return apierrors.NewBadRequest("invalid object type: the patch must have apiVersion and kind")
+		}
+		if got.GroupVersion() != want.GroupVersion() {
+			return apierrors.NewBadRequest(fmt.Sprintf(
+				"Incorrect version specified in apply patch. Specified patch version: %s, expected: %s", got.GroupVersion(), want.GroupVersion()))
+		}
+		return apierrors.NewBadRequest(fmt.Sprintf("the kind in the data (%s) does not match the expected kind (%s)", got.Kind, want.Kind))
+	}
+	if patch.GetManagedFields() != nil {
+		return apierrors.NewBadRequest("metadata.managedFields must be nil")
+	}
+	if patch.GetName() == "" {
+		patch.SetName(key.Name)
+	}
+	if patch.GetName() != key.Name {
+		return apierrors.NewBadRequest(fmt.Sprintf(
+			"the name of the object (%s) does not match the name on the URL (%s)", patch.GetName(), key.Name))
+	}
+	if !r.Namespaced {
+		return nil
+	}
+	if patch.GetNamespace() == "" {
+		patch.SetNamespace(key.Namespace)
+	}
+	if patch.GetNamespace() != key.Namespace {
+		return apierrors.NewBadRequest(namespaceDiffers)
+	}
+	return nil
+}

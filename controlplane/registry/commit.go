@@ -1,0 +1,75 @@
+package registry
+
+import (
+	"context"
+	"errors"
+
+	"github.com/writ-os/writ/controlplane/store"
+	"github.com/writ-os/writ/schema"
+)
+
+// maxTries bounds how often a write is done again because another one came
+// between its reading and its storing.
+const maxTries = 8
+
+// transaction runs fn over the newest state and stores what it did, all or
+// nothing. When another writer was faster fn runs again over the newer state:
+// it must not keep anything from one run to the next.
+func (g *Registry) transaction(ctx context.Context, dryRun bool, fn func(*overlay) error) error {
+	for try := 1; ; try++ {
+		o := newOverlay(g.store.View())
+		err := g.attempt(ctx, o, dryRun, fn)
+		var conflict *store.ConflictError
+		if !errors.As(err, &conflict) {
+			return err
+		}
+		if try == maxTries {
+			return conflictError(conflict.Resource, conflict.Key.Name)
+		}
+	}
+}
+
+func (g *Registry) attempt(ctx context.Context, o *overlay, dryRun bool, fn func(*overlay) error) error {
+	stored := false
+	defer func() { g.alloc.settle(&o.claims, stored) }()
+	if err := fn(o); err != nil || dryRun {
+		return err
+	}
+	writes, entries := o.writes()
+	if len(writes) == 0 {
+		return nil
+	}
+	items, err := g.store.Txn(ctx, writes)
+	if err != nil {
+		// A claim whose fate is unknown is kept: an address that nobody uses
+		// is better than one that two do.
+		stored = errors.Is(err, store.ErrUnknownOutcome)
+		return storeError(writes, err)
+	}
+	stored = true
+	for i, it := range items {
+		if it == nil {
+			continue
+		}
+		if e := entries[i]; e.object == nil {
+			e.last = it.Object
+		} else {
+			e.object = it.Object
+		}
+	}
+	return nil
+}
+
+// one runs a transaction of one write and returns the object as stored.
+func (g *Registry) one(ctx context.Context, dryRun bool, fn func(*overlay) (*entry, error)) (schema.Object, error) {
+	var e *entry
+	err := g.transaction(ctx, dryRun, func(o *overlay) error {
+		var err error
+		e, err = fn(o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.result(), nil
+}

@@ -1,0 +1,192 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/schema"
+)
+
+// Delete implements client.Writer.
+func (g *Registry) Delete(ctx context.Context, r *schema.Resource, key schema.Key, d client.DeleteOptions) error {
+	_, _, err := g.DeleteObject(ctx, r, key, d)
+	return err
+}
+
+// DeleteObject is Delete that returns the last state and whether the object is
+// gone; it is not when it ends gracefully or a finalizer holds it.
+func (g *Registry) DeleteObject(ctx context.Context, r *schema.Resource, key schema.Key, d client.DeleteOptions) (o schema.Object, gone bool, err error) {
+	var e *entry
+	o, err = g.one(ctx, d.DryRun, func(ov *overlay) (*entry, error) {
+		var err error
+		e, err = g.delete(ctx, ov, r, key, d)
+		return e, err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return o, e.object == nil, nil
+}
+
+// DeleteCollection deletes what the options select and returns the last states.
+// Every object is deleted on its own: one that is gone meanwhile is no error.
+func (g *Registry) DeleteCollection(ctx context.Context, r *schema.Resource, o client.ListOptions, d client.DeleteOptions) (client.List, error) {
+	if err := CheckFields(r, o.Fields); err != nil {
+		return client.List{}, err
+	}
+	s := g.store.Snapshot(r)
+	list := client.List{ResourceVersion: s.Version().String()}
+	for it := range Select(s, r, o) {
+		last, _, err := g.DeleteObject(ctx, r, it.Key, d)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return client.List{}, err
+		}
+		list.Items = append(list.Items, last)
+	}
+	return list, nil
+}
+
+// delete admits the deletion of an object over an overlay.
+func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, d client.DeleteOptions) (*entry, error) {
+	old := ov.get(r, key)
+	if old == nil {
+		return nil, notFound(r, key.Name)
+	}
+	w := g.newWrite(ctx, ov, "delete", r, "", key, "", d.DryRun)
+	if err := deletePreconditions(r, old, d.Preconditions); err != nil {
+		return nil, err
+	}
+	a := w.attributes(nil, old)
+	if err := g.mutate(ctx, a); err != nil {
+		return nil, err
+	}
+	if err := g.validate(ctx, a); err != nil {
+		return nil, err
+	}
+
+	o := old.DeepCopyObject().(schema.Object)
+	changed := propagate(o, d.Propagation)
+	seconds, pending := int64(0), false
+	if w.rule.grace != nil {
+		var graceful bool
+		seconds, graceful = w.rule.grace(old, d.GracePeriodSeconds)
+		pending = graceful && seconds > 0
+	}
+	if !pending && !w.holds(o) {
+		return w.finish(old), nil
+	}
+	if begin(o, seconds) {
+		changed = true
+		if w.rule.deleting != nil {
+			w.rule.deleting(o)
+		}
+	}
+	if !changed {
+		return ov.entry(r, key), nil
+	}
+	return ov.put(r, key, o), nil
+}
+
+// finish removes an object for good.
+func (w *write) finish(last schema.Object) *entry {
+	if w.rule.allocate != nil {
+		w.rule.allocate(w, nil, last)
+	}
+	return w.o.remove(w.r, w.key, last)
+}
+
+// holds says whether something keeps an object that is to be deleted.
+func (w *write) holds(o schema.Object) bool {
+	return len(o.GetFinalizers()) > 0 || w.rule.held != nil && w.rule.held(o)
+}
+
+// ended says whether an update has taken away the last that held an object
+// whose deletion had begun.
+func (w *write) ended(o schema.Object) bool {
+	if o.GetDeletionTimestamp() == nil || w.holds(o) {
+		return false
+	}
+	s := o.GetDeletionGracePeriodSeconds()
+	return s == nil || *s == 0
+}
+
+func deletePreconditions(r *schema.Resource, o metav1.Object, p *metav1.Preconditions) error {
+	if p == nil {
+		return nil
+	}
+	if p.UID != nil && *p.UID != o.GetUID() {
+		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf(
+			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, o.GetUID()))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion() {
+		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf(
+			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, o.GetResourceVersion()))
+	}
+	return nil
+}
+
+// propagate sets the finalizers by which the garbage collector knows what to do
+// with the dependents, and says whether they changed.
+func propagate(o metav1.Object, p metav1.DeletionPropagation) bool {
+	want := func(name string, is bool) bool {
+		f := o.GetFinalizers()
+		has := slices.Contains(f, name)
+		switch {
+		case is && !has:
+			o.SetFinalizers(append(slices.Clone(f), name))
+		case !is && has:
+			o.SetFinalizers(slices.DeleteFunc(slices.Clone(f), func(s string) bool { return s == name }))
+		}
+		return is != has
+	}
+	switch p {
+	case metav1.DeletePropagationOrphan:
+		a := want(metav1.FinalizerDeleteDependents, false)
+		return want(metav1.FinalizerOrphanDependents, true) || a
+	case metav1.DeletePropagationForeground:
+		a := want(metav1.FinalizerOrphanDependents, false)
+		return want(metav1.FinalizerDeleteDependents, true) || a
+	case metav1.DeletePropagationBackground:
+		a := want(metav1.FinalizerOrphanDependents, false)
+		return want(metav1.FinalizerDeleteDependents, false) || a
+	}
+	return false
+}
+
+// begin marks an object as being deleted with a grace period, or shortens the
+// one it has. It says whether anything changed.
+func begin(o metav1.Object, seconds int64) bool {
+	at := now()
+	if old := o.GetDeletionTimestamp(); old != nil {
+		had := o.GetDeletionGracePeriodSeconds()
+		if had == nil || *had <= seconds {
+			return false // a grace period may only become shorter
+		}
+		end := metav1.NewTime(old.Add(time.Duration(seconds-*had) * time.Second))
+		if end.Before(&at) {
+			end = at
+			if seconds != 0 {
+				seconds = 1 // still gracefully: whoever ends it deletes it
+			}
+		}
+		o.SetDeletionTimestamp(&end)
+		o.SetDeletionGracePeriodSeconds(&seconds)
+		return true
+	}
+	at = metav1.NewTime(at.Add(time.Duration(seconds) * time.Second))
+	o.SetDeletionTimestamp(&at)
+	o.SetDeletionGracePeriodSeconds(&seconds)
+	if n := o.GetGeneration(); n > 0 {
+		o.SetGeneration(n + 1)
+	}
+	return true
+}

@@ -1,0 +1,75 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/writ-os/writ/controlplane/store"
+	"github.com/writ-os/writ/schema"
+)
+
+// Texts that clients know.
+const (
+	optimisticLock   = "the object has been modified; please apply your changes to the latest version and try again"
+	namespaceDiffers = "the namespace of the provided object does not match the namespace sent on the request"
+	versionOnCreate  = "resourceVersion should not be set on objects to be created"
+	immutableField   = "field is immutable"
+)
+
+func notFound(r *schema.Resource, name string) error {
+	return apierrors.NewNotFound(r.GroupResource(), name)
+}
+
+func alreadyExists(r *schema.Resource, name string) error {
+	return apierrors.NewAlreadyExists(r.GroupResource(), name)
+}
+
+func conflictError(r *schema.Resource, name string) error {
+	return apierrors.NewConflict(r.GroupResource(), name, errors.New(optimisticLock))
+}
+
+func invalid(r *schema.Resource, name string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(r.GVK().GroupKind(), name, errs)
+}
+
+func methodNotSupported(r *schema.Resource, verb string) error {
+	return apierrors.NewMethodNotSupported(r.GroupResource(), verb)
+}
+
+func subresourceNotFound(r *schema.Resource, sub, name string) error {
+	gr := r.GroupResource()
+	gr.Resource += "/" + sub
+	return apierrors.NewNotFound(gr, name)
+}
+
+// storeError says in the words of the API what the store refused. A conflict
+// stays as it is: the caller tries again.
+func storeError(writes []store.Write, err error) error {
+	var large *store.TooLargeError
+	var conflict *store.ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		return err
+	case errors.As(err, &large):
+		return apierrors.NewRequestEntityTooLargeError(err.Error())
+	case errors.Is(err, store.ErrNoSpace):
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: metav1.StatusReasonInternalError,
+			Message: fmt.Sprintf("the cluster cannot store changes now: %v", err),
+		}}
+	case errors.Is(err, store.ErrClosed):
+		return apierrors.NewServiceUnavailable("the server is shutting down")
+	case errors.Is(err, store.ErrUnknownOutcome), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return apierrors.NewTimeoutError(fmt.Sprintf("storing %d objects: %v", len(writes), err), 1)
+	}
+	return apierrors.NewInternalError(err)
+}

@@ -1,0 +1,142 @@
+package registry
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// maxSecretSize bounds the content of a Secret or a ConfigMap.
+const maxSecretSize = corev1.MaxSecretSize
+
+const immutableWhenSet = "field is immutable when `immutable` is set"
+
+func configRules(rules map[*schema.Resource]*rule) {
+	rules[schema.ResourceFor[*corev1.Secret]()] = &rule{
+		ownImmutable: true,
+		create:       func(o schema.Object) { mergeStringData(o.(*corev1.Secret)) },
+		update:       func(o, _ schema.Object) { mergeStringData(o.(*corev1.Secret)) },
+		validate:     func(o schema.Object) field.ErrorList { return secretErrors(o.(*corev1.Secret)) },
+		validateUpdate: func(o, old schema.Object) field.ErrorList {
+			return secretUpdateErrors(o.(*corev1.Secret), old.(*corev1.Secret))
+		},
+	}
+	rules[schema.ResourceFor[*corev1.ConfigMap]()] = &rule{
+		validate: func(o schema.Object) field.ErrorList { return configMapErrors(o.(*corev1.ConfigMap)) },
+		validateUpdate: func(o, old schema.Object) field.ErrorList {
+			return configMapUpdateErrors(o.(*corev1.ConfigMap), old.(*corev1.ConfigMap))
+		},
+	}
+}
+
+// mergeStringData moves what was written as text to where it is kept.
+func mergeStringData(s *corev1.Secret) {
+	if len(s.StringData) == 0 {
+		return
+	}
+	data := maps.Clone(s.Data)
+	if data == nil {
+		data = map[string][]byte{}
+	}
+	for k, v := range s.StringData {
+		data[k] = []byte(v)
+	}
+	s.Data, s.StringData = data, nil
+}
+
+func secretErrors(s *corev1.Secret) field.ErrorList {
+	at := field.NewPath("data")
+	var errs field.ErrorList
+	total := 0
+	for _, v := range s.Data {
+		total += len(v)
+	}
+	if total > maxSecretSize {
+		errs = append(errs, field.TooLong(at, "", maxSecretSize))
+	}
+	require := func(key string) {
+		if _, ok := s.Data[key]; !ok {
+			errs = append(errs, field.Required(at.Key(key), ""))
+		}
+	}
+	switch s.Type {
+	case corev1.SecretTypeServiceAccountToken:
+		if s.Annotations[corev1.ServiceAccountNameKey] == "" {
+			errs = append(errs, field.Required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), ""))
+		}
+	case corev1.SecretTypeTLS:
+		require(corev1.TLSCertKey)
+		require(corev1.TLSPrivateKeyKey)
+	case corev1.SecretTypeDockerConfigJson:
+		require(corev1.DockerConfigJsonKey)
+	case corev1.SecretTypeDockercfg:
+		require(corev1.DockerConfigKey)
+	case corev1.SecretTypeSSHAuth:
+		require(corev1.SSHAuthPrivateKey)
+	case corev1.SecretTypeBasicAuth:
+		_, user := s.Data[corev1.BasicAuthUsernameKey]
+		_, password := s.Data[corev1.BasicAuthPasswordKey]
+		if !user && !password {
+			require(corev1.BasicAuthUsernameKey)
+			require(corev1.BasicAuthPasswordKey)
+		}
+	}
+	return errs
+}
+
+func secretUpdateErrors(s, old *corev1.Secret) field.ErrorList {
+	var errs field.ErrorList
+	if s.Type != old.Type {
+		errs = append(errs, field.Invalid(field.NewPath("type"), s.Type, immutableField))
+	}
+	if old.Immutable == nil || !*old.Immutable {
+		return errs
+	}
+	errs = append(errs, keepsImmutable(s.Immutable)...)
+	return append(errs, keeps("data", s.Data, old.Data)...)
+}
+
+func configMapErrors(c *corev1.ConfigMap) field.ErrorList {
+	var errs field.ErrorList
+	total := 0
+	for k, v := range c.Data {
+		total += len(v)
+		if _, twice := c.BinaryData[k]; twice {
+			errs = append(errs, field.Invalid(field.NewPath("data").Key(k), k, "duplicate of key present in binaryData"))
+		}
+	}
+	for _, v := range c.BinaryData {
+		total += len(v)
+	}
+	if total > maxSecretSize {
+		errs = append(errs, field.TooLong(field.NewPath(""), "", maxSecretSize))
+	}
+	return errs
+}
+
+func configMapUpdateErrors(c, old *corev1.ConfigMap) field.ErrorList {
+	if old.Immutable == nil || !*old.Immutable {
+		return nil
+	}
+	errs := keepsImmutable(c.Immutable)
+	errs = append(errs, keeps("data", c.Data, old.Data)...)
+	return append(errs, keeps("binaryData", c.BinaryData, old.BinaryData)...)
+}
+
+func keepsImmutable(is *bool) field.ErrorList {
+	if is != nil && *is {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("immutable"), immutableWhenSet)}
+}
+
+func keeps(name string, is, was any) field.ErrorList {
+	if apiequality.Semantic.DeepEqual(is, was) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath(name), immutableWhenSet)}
+}

@@ -1,0 +1,135 @@
+package registry
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// rule is what one kind adds to what all kinds share. Every function may be
+// nil. Functions that prepare may change o, never old; functions that validate
+// change nothing.
+type rule struct {
+	// generation says that metadata.generation counts the changes of the spec.
+	generation bool
+	// annotations count as spec for the generation.
+	annotations bool
+	// name checks the name of an object. Default: a DNS subdomain.
+	name validation.ValidateNameFunc
+	// conditional demands a resourceVersion on every update.
+	conditional bool
+	// createOnUpdate lets an update of an object that does not exist create it.
+	createOnUpdate bool
+	// ownImmutable says that validateUpdate knows the immutable fields, with
+	// texts of its own, and the resource table is not asked.
+	ownImmutable bool
+	// keepsStatus lets the spec door write the status (the kind has one door).
+	keepsStatus bool
+
+	// create prepares a new object. Its status has been cleared.
+	create func(o schema.Object)
+	// update prepares a change through the spec door. The status is the old one.
+	update func(o, old schema.Object)
+	// status prepares a change through the status door. The spec is the old one.
+	status func(o, old schema.Object)
+
+	validate       func(o schema.Object) field.ErrorList
+	validateUpdate func(o, old schema.Object) field.ErrorList
+
+	// allocate claims what the cluster has once: addresses, ports. old is nil
+	// for a new object, o is nil for one that goes.
+	allocate func(w *write, o, old schema.Object) field.ErrorList
+
+	// grace says how long the object may take to end, and whether it ends
+	// gracefully at all.
+	grace func(o schema.Object, asked *int64) (seconds int64, graceful bool)
+	// held says that something besides metadata.finalizers holds the object.
+	held func(o schema.Object) bool
+	// deleting prepares an object whose deletion begins.
+	deleting func(o schema.Object)
+}
+
+// plainRule is the rule of kinds that have nothing of their own.
+var plainRule = &rule{}
+
+// allRules are the rules of all kinds that have some.
+func (g *Registry) allRules() map[*schema.Resource]*rule {
+	rules := map[*schema.Resource]*rule{}
+	for _, add := range []func(map[*schema.Resource]*rule){
+		coreRules, podRules, namespaceRules, workloadRules, jobRules, configRules, accessRules, storageRules, g.serviceRules,
+	} {
+		add(rules)
+	}
+	return rules
+}
+
+func (u *rule) nameFunc() validation.ValidateNameFunc {
+	if u.name != nil {
+		return u.name
+	}
+	return validation.NameIsDNSSubdomain
+}
+
+// prepareCreate brings a new object into the state in which its life begins.
+func (u *rule) prepareCreate(r *schema.Resource, o schema.Object) {
+	if r.Status && !u.keepsStatus {
+		clearPart(o, "Status")
+	}
+	o.SetGeneration(0)
+	if u.generation {
+		o.SetGeneration(1)
+	}
+	if u.create != nil {
+		u.create(o)
+	}
+}
+
+// prepareUpdate lets a change through the door it came by.
+func (u *rule) prepareUpdate(r *schema.Resource, sub string, o, old schema.Object) {
+	switch sub {
+	case "status":
+		takePart(o, old, "Spec")
+		if u.status != nil {
+			u.status(o, old)
+		}
+		return
+	case "":
+		if r.Status && !u.keepsStatus {
+			takePart(o, old, "Status")
+		}
+		if u.update != nil {
+			u.update(o, old)
+		}
+	}
+	if u.generation && u.specChanged(o, old) {
+		o.SetGeneration(old.GetGeneration() + 1)
+	}
+}
+
+// specChanged says whether an update is one that controllers must observe.
+func (u *rule) specChanged(o, old schema.Object) bool {
+	return !samePart(o, old, "Spec") ||
+		u.annotations && !maps.Equal(o.GetAnnotations(), old.GetAnnotations())
+}
+
+// keepMeta restores what an update may not touch in the metadata.
+func keepMeta(o, old metav1.Object) {
+	o.SetGeneration(old.GetGeneration())
+	o.SetSelfLink("")
+	if o.GetUID() == "" {
+		o.SetUID(old.GetUID())
+	}
+	if at := old.GetCreationTimestamp(); !at.IsZero() {
+		o.SetCreationTimestamp(at)
+	}
+	if at := old.GetDeletionTimestamp(); at != nil {
+		o.SetDeletionTimestamp(at)
+	}
+	if s := old.GetDeletionGracePeriodSeconds(); s != nil && o.GetDeletionGracePeriodSeconds() == nil {
+		o.SetDeletionGracePeriodSeconds(s)
+	}
+}

@@ -1,0 +1,114 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/schema"
+)
+
+// Transact implements client.Transactor. The ops are admitted in order, each
+// over the effects of those before it, and stored in one transaction of the
+// store. When other writers were faster all of it is done again, unless an op
+// demanded a resourceVersion that is no longer the stored one.
+func (g *Registry) Transact(ctx context.Context, ops []client.Op, dryRun bool) ([]schema.Object, error) {
+	entries := make([]*entry, len(ops))
+	err := g.transaction(ctx, dryRun, func(ov *overlay) error {
+		refused := map[int]error{}
+		for i, op := range ops {
+			e, err := g.op(ctx, ov, op, dryRun)
+			if err != nil {
+				refused[i] = err
+				continue
+			}
+			entries[i] = e
+		}
+		if len(refused) > 0 {
+			return &client.TransactionError{Errs: refused}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]schema.Object, len(ops))
+	for i, e := range entries {
+		out[i] = e.result()
+	}
+	return out, nil
+}
+
+// op admits one op over an overlay.
+func (g *Registry) op(ctx context.Context, ov *overlay, op client.Op, dryRun bool) (*entry, error) {
+	if err := checkVersion(ov, op); err != nil {
+		return nil, err
+	}
+	w := client.WriteOptions{
+		Subresource: op.Subresource, Key: op.Key, FieldManager: op.FieldManager, Force: op.Force, DryRun: dryRun,
+	}
+	switch op.Verb {
+	case client.VerbApply:
+		return g.applyOp(ctx, ov, op, w)
+	case client.VerbCreate:
+		if op.Subresource == "binding" {
+			return g.bindOver(ctx, ov, op.Resource, op.Key, op.Object, w)
+		}
+		return g.create(ctx, ov, op.Resource, op.Object.DeepCopyObject().(schema.Object), w)
+	case client.VerbUpdate:
+		if err := checkDoor(op.Resource, op.Subresource, op.Key.Name); err != nil {
+			return nil, err
+		}
+		e, _, err := g.update(ctx, ov, op.Resource, op.Object.DeepCopyObject().(schema.Object), w)
+		return e, err
+	case client.VerbDelete:
+		return g.delete(ctx, ov, op.Resource, op.Key, client.DeleteOptions{DryRun: dryRun, Propagation: metav1.DeletePropagationBackground})
+	}
+	return nil, apierrors.NewBadRequest(fmt.Sprintf("verb %q is not one of a transaction", op.Verb))
+}
+
+// checkVersion holds the resourceVersion that an op demands against the stored
+// one. Effects of earlier ops do not count: they have none yet.
+func checkVersion(ov *overlay, op client.Op) error {
+	if op.ResourceVersion == "" {
+		return nil
+	}
+	have := ""
+	if it := ov.base.Get(op.Resource, op.Key); it != nil {
+		have = it.Version.String()
+	}
+	switch {
+	case op.ResourceVersion == "0" && have != "":
+		return alreadyExists(op.Resource, op.Key.Name)
+	case op.ResourceVersion != "0" && have == "":
+		return notFound(op.Resource, op.Key.Name)
+	case op.ResourceVersion != "0" && have != op.ResourceVersion:
+		return conflictError(op.Resource, op.Key.Name)
+	}
+	return nil
+}
+
+// applyOp is server-side apply of the fields that an op declares. It falls back
+// to the fields that its object sets.
+func (g *Registry) applyOp(ctx context.Context, ov *overlay, op client.Op, w client.WriteOptions) (*entry, error) {
+	declared := op.Fields
+	if declared == nil {
+		var err error
+		if declared, err = json.Marshal(op.Object); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("encode %s: %v", op.Resource.Kind, err))
+		}
+	}
+	patch := &unstructured.Unstructured{}
+	if err := json.Unmarshal(declared, &patch.Object); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding %s: %v", types.ApplyPatchType, err))
+	}
+	e, _, err := g.apply(ctx, ov, op.Resource, op.Key, patch, w)
+	return e, err
+}

@@ -1,0 +1,188 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+	"github.com/writ-os/writ/schema/validate"
+)
+
+// validateCreate checks a new object. The rules of the kind come first: their
+// texts are upstream's.
+func (g *Registry) validateCreate(w *write, o schema.Object) error {
+	errs := metaErrors(w.r, w.rule, o)
+	if w.rule.validate != nil {
+		errs = append(errs, w.rule.validate(o)...)
+	}
+	return invalid(w.r, o.GetName(), w.withSchema(errs, o))
+}
+
+// validateUpdate checks a change.
+func (g *Registry) validateUpdate(w *write, o, old schema.Object) error {
+	errs := metaErrors(w.r, plainNames, o)
+	errs = append(errs, metaUpdateErrors(o, old)...)
+	if w.sub != "status" {
+		if w.rule.validate != nil && w.sub == "" {
+			errs = append(errs, w.rule.validate(o)...)
+		}
+		if !w.rule.ownImmutable {
+			errs = append(errs, immutableErrors(w.r, o, old)...)
+		}
+		if w.rule.validateUpdate != nil {
+			errs = append(errs, w.rule.validateUpdate(o, old)...)
+		}
+	}
+	return invalid(w.r, o.GetName(), w.withSchema(errs, o))
+}
+
+// plainNames does not check the name: an update cannot change it.
+var plainNames = &rule{name: path.ValidatePathSegmentName}
+
+func metaErrors(r *schema.Resource, u *rule, o metav1.Object) field.ErrorList {
+	return validation.ValidateObjectMetaAccessor(o, r.Namespaced, u.nameFunc(), field.NewPath("metadata"))
+}
+
+func metaUpdateErrors(o, old metav1.Object) field.ErrorList {
+	return validation.ValidateObjectMetaAccessorUpdate(o, old, field.NewPath("metadata"))
+}
+
+// invalidVersion refuses an update without resourceVersion of a kind that
+// demands one.
+func invalidVersion(r *schema.Resource, name string) error {
+	return apierrors.NewInvalid(r.GVK().GroupKind(), name, field.ErrorList{
+		field.Invalid(field.NewPath("metadata").Child("resourceVersion"), 0, "must be specified for an update"),
+	})
+}
+
+// immutableErrors finds the fields of the resource table that have changed
+// although they had been set.
+func immutableErrors(r *schema.Resource, o, old schema.Object) field.ErrorList {
+	var errs field.ErrorList
+	for _, p := range r.Immutable {
+		was, is := jsonPath(old, p), jsonPath(o, p)
+		if !was.IsValid() || was.IsZero() {
+			continue
+		}
+		var value any
+		if is.IsValid() {
+			value = is.Interface()
+		} else {
+			value = reflect.Zero(was.Type()).Interface()
+		}
+		if !apiequality.Semantic.DeepEqual(was.Interface(), value) {
+			errs = append(errs, field.Invalid(fieldPath(p), value, immutableField))
+		}
+	}
+	return errs
+}
+
+func fieldPath(p string) *field.Path {
+	first, rest, more := strings.Cut(p, ".")
+	if !more {
+		return field.NewPath(first)
+	}
+	return field.NewPath(first, strings.Split(rest, ".")...)
+}
+
+// trusted says whether a user is a part of this process, whose objects are made
+// by code that is tested against the schema.
+func trusted(u user.Info) bool {
+	name := u.GetName()
+	switch {
+	case !strings.HasPrefix(name, "system:"),
+		strings.HasPrefix(name, "system:node:"),
+		strings.HasPrefix(name, "system:serviceaccount:"),
+		name == user.Anonymous,
+		name == "system:writ:reconciler":
+		return false
+	}
+	return true
+}
+
+// withSchema adds what the definition of the kind says against an object to
+// what the rules say. Both may know a constraint: of two errors about a field
+// the first stays, and one about no field stays only when it is alone.
+func (w *write) withSchema(errs field.ErrorList, o schema.Object) field.ErrorList {
+	if trusted(w.user) {
+		return errs
+	}
+	seen := map[string]bool{}
+	for _, e := range errs {
+		seen[e.Field] = true
+	}
+	for _, e := range w.schemaErrors(o) {
+		if seen[e.Field] || e.Field == "" && len(errs) > 0 {
+			continue
+		}
+		errs = append(errs, e)
+	}
+	return errs
+}
+
+// schemaErrors holds an object against the definition of its kind.
+func (w *write) schemaErrors(o schema.Object) field.ErrorList {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, fmt.Errorf("encode %s: %w", w.r.Kind, err))}
+	}
+	var errs field.ErrorList
+	for _, f := range validate.JSON(w.r, data) {
+		errs = append(errs, findingError(f, data))
+	}
+	return errs
+}
+
+// findingError says a finding in the words of the API.
+func findingError(f v1alpha1.Finding, data []byte) *field.Error {
+	detail := f.Message
+	if f.Hint != "" {
+		detail += " (" + f.Hint + ")"
+	}
+	e := &field.Error{Type: field.ErrorTypeInvalid, Field: f.Field, Detail: detail}
+	switch f.Rule {
+	case "Required":
+		e.Type = field.ErrorTypeRequired
+	case "Forbidden", "UnknownField":
+		e.Type = field.ErrorTypeForbidden
+	case "TooLong":
+		e.Type = field.ErrorTypeTooLong
+	default:
+		e.BadValue = valueOf(data, f.Field)
+	}
+	return e
+}
+
+// valueOf finds the value of "spec.ports[0].port" in JSON, for the message.
+func valueOf(data []byte, p string) any {
+	var v any
+	if json.Unmarshal(data, &v) != nil {
+		return nil
+	}
+	for _, name := range strings.FieldsFunc(p, func(c rune) bool { return c == '.' || c == '[' || c == ']' }) {
+		switch t := v.(type) {
+		case map[string]any:
+			v = t[strings.Trim(name, `"`)]
+		case []any:
+			var i int
+			if _, err := fmt.Sscanf(name, "%d", &i); err != nil || i < 0 || i >= len(t) {
+				return nil
+			}
+			v = t[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// follow applies what etcd has stored until ctx is done. It is the only
+// goroutine that changes the tables.
+func (s *Store) follow(ctx context.Context, responses <-chan mvcc.WatchResponse) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case wr, ok := <-responses:
+			if !ok {
+				return nil
+			}
+			batch := wr.Events
+			// What has queued up meanwhile becomes one state. A response holds
+			// whole revisions, so no state holds half of one.
+			for n := len(responses); n > 0; n-- {
+				wr = <-responses
+				batch = append(batch, wr.Events...)
+			}
+			s.apply(batch)
+		}
+	}
+}
+
+// apply brings the copy to the state after a batch of etcd events: publishes
+// the state, then its events.
+func (s *Store) apply(batch []*mvccpb.Event) {
+	if len(batch) == 0 {
+		return
+	}
+	now := time.Now()
+	events := map[int][]*Event{}
+	var main, sub int64
+	s.mu.Lock() // for pending
+	for _, e := range batch {
+		if e.Kv.ModRevision != main {
+			main, sub = e.Kv.ModRevision, 0
+		}
+		v := schema.NewResourceVersion(main, sub)
+		sub++
+		i, key, ok := s.keys.decode(e.Kv.Key)
+		if !ok {
+			s.unknown(string(e.Kv.Key))
+			continue
+		}
+		if ev := s.change(i, key, e, v); ev != nil {
+			ev.when = now
+			events[i] = append(events[i], ev)
+		}
+	}
+	s.mu.Unlock()
+
+	v := schema.NewResourceVersion(main, sub-1)
+	s.publish(v)
+	for i, l := range s.logs {
+		l.append(events[i], v)
+	}
+	s.met.applied.Add(float64(len(batch)))
+}
+
+// change applies one etcd event to its table and hands the item to the writers
+// that wait for it.
+func (s *Store) change(i int, key schema.Key, e *mvccpb.Event, v schema.ResourceVersion) *Event {
+	t := s.tables[i]
+	if e.Type == mvccpb.Event_DELETE {
+		prev := t.remove(key)
+		if prev == nil {
+			return nil
+		}
+		it := prev.at(v)
+		for _, p := range s.pending[string(e.Kv.Key)] {
+			if p.delete {
+				p.got = append(p.got, it)
+			}
+		}
+		return &Event{Type: Deleted, Item: it, Prev: prev}
+	}
+	it := s.claim(t.res, e.Kv, v)
+	if it == nil {
+		prev := t.remove(key) // an unreadable state: nobody must act on the one before
+		if prev == nil {
+			return nil
+		}
+		return &Event{Type: Deleted, Item: prev.at(v), Prev: prev}
+	}
+	prev := t.put(it)
+	if prev == nil {
+		return &Event{Type: Added, Item: it}
+	}
+	return &Event{Type: Modified, Item: it, Prev: prev}
+}
+
+// claim returns the item of a stored value: the object that its writer has
+// decoded already, or else decoded here.
+func (s *Store) claim(r *schema.Resource, kv *mvccpb.KeyValue, v schema.ResourceVersion) *Item {
+	var it *Item
+	waiting := s.pending[string(kv.Key)]
+	for _, p := range waiting {
+		if it == nil && p.object != nil && bytes.Equal(p.value, kv.Value) {
+			it = newItem(r, p.object, v)
+			p.object = nil // it belongs to the readers now
+		}
+	}
+	if it == nil {
+		o, err := schema.DecodeStorage(r, kv.Value)
+		if err != nil {
+			s.undecodable(string(kv.Key), err)
+			return nil
+		}
+		it = newItem(r, o, v)
+	}
+	for _, p := range waiting {
+		if !p.delete && bytes.Equal(p.value, kv.Value) {
+			p.got = append(p.got, it)
+		}
+	}
+	return it
+}
+
+func (s *Store) unknown(key string) {
+	s.met.unreadable.Inc()
+	s.log.Warn("keeping a key that is not of a known resource", "key", key)
+}
+
+func (s *Store) undecodable(key string, err error) {
+	s.met.unreadable.Inc()
+	s.log.Error("keeping a value that cannot be read", "key", key, "err", err)
+}

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/writ-os/writ/schema"
+)
+
+var errTruncated = errors.New("data is truncated")
+
+// ErrNoSpace refuses writes while the disk or the quota of etcd is full. Reads
+// and deletes go on.
+var ErrNoSpace = errors.New("no space left")
+
+// ErrUnknownOutcome says that etcd did not answer in time: the transaction may
+// be stored or not. Read again before the next try.
+var ErrUnknownOutcome = errors.New("outcome of the transaction is unknown")
+
+// ConflictError says that the precondition of a write did not hold. Nothing of
+// the transaction was stored, and the copy has reached the state that refused.
+type ConflictError struct {
+	// Index of the write, of the first if there are several.
+	Index    int
+	Resource *schema.Resource
+	Key      schema.Key
+}
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("%v %v has changed", e.Resource, e.Key)
+}
+
+// TooLargeError refuses a transaction that is larger than etcd should take.
+type TooLargeError struct{ Writes, MaxWrites, Bytes, MaxBytes int }
+
+// Error implements error.
+func (e *TooLargeError) Error() string {
+	if e.Writes > e.MaxWrites {
+		return fmt.Sprintf("transaction of %d writes is too large: at most %d fit one transaction", e.Writes, e.MaxWrites)
+	}
+	return fmt.Sprintf("transaction of %.1f MiB is too large: at most %.1f MiB fit one transaction",
+		float64(e.Bytes)/(1<<20), float64(e.MaxBytes)/(1<<20))
+}

@@ -1,0 +1,176 @@
+package store
+
+import (
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// batchMax bounds one batch of a watch.
+const batchMax = 512
+
+// eventLog keeps the newest events of one resource for all its watchers.
+type eventLog struct {
+	res *schema.Resource
+	max int
+
+	mu      sync.Mutex
+	events  []*Event // sequence numbers first .. first+len-1
+	first   int64
+	floor   schema.ResourceVersion // versions below cannot be resumed
+	through schema.ResourceVersion // every event up to here is in the log
+	watches map[*Watch]struct{}
+	err     error // set when the store has closed
+}
+
+func newEventLog(r *schema.Resource, max int) *eventLog {
+	return &eventLog{res: r, max: max, watches: map[*Watch]struct{}{}}
+}
+
+func (l *eventLog) end() int64 { return l.first + int64(len(l.events)) }
+
+// append adds events and wakes the watchers. It never waits for one.
+func (l *eventLog) append(events []*Event, through schema.ResourceVersion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.through = through
+	if len(events) == 0 {
+		return
+	}
+	l.events = append(l.events, events...)
+	// Dropping is amortised: half a log beyond the limit is copied at once.
+	if len(l.events) > l.max+l.max/2 {
+		l.drop(l.droppable(len(l.events) - l.max))
+	}
+	for w := range l.watches {
+		w.signal()
+	}
+}
+
+func (w *Watch) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// slack is how many times its size a log may grow for a watch that is behind: a
+// single large transaction must not cut off everybody.
+const slack = 8
+
+// droppable reduces a number of events to drop to those that every watch has
+// taken. Watches that are too far behind do not count, unless they are promised
+// every event.
+func (l *eventLog) droppable(n int) int {
+	limit := int64(len(l.events) - slack*l.max)
+	if limit > 0 {
+		limit += int64(l.max / 2) // not again with the next event
+	}
+	for w := range l.watches {
+		behind := w.pos - l.first
+		if !w.keep {
+			behind = max(behind, limit)
+		}
+		n = min(n, int(max(behind, 0)))
+	}
+	return n
+}
+
+// trim drops events older than a time, so that an idle resource does not hold
+// old objects for ever.
+func (l *eventLog) trim(before time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for n < len(l.events) && l.events[n].when.Before(before) {
+		n++
+	}
+	for w := range l.watches {
+		if w.keep {
+			n = min(n, int(w.pos-l.first))
+		}
+	}
+	l.drop(n)
+}
+
+// drop forgets the oldest n events. Others still read the old slice.
+func (l *eventLog) drop(n int) {
+	if n <= 0 {
+		return
+	}
+	l.floor = l.events[n-1].Version()
+	l.first += int64(n)
+	l.events = append(make([]*Event, 0, len(l.events)-n+64), l.events[n:]...)
+}
+
+// start sets where the log begins after a load.
+func (l *eventLog) start(floor, through schema.ResourceVersion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.floor, l.through = floor, through
+}
+
+// join adds a watch at the version it asks for.
+func (l *eventLog) join(w *Watch) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if w.from < l.floor {
+		return ErrExpired
+	}
+	w.pos = l.first + int64(sort.Search(len(l.events), func(i int) bool { return l.events[i].Version() > w.from }))
+	l.watches[w] = struct{}{}
+	return nil
+}
+
+func (l *eventLog) leave(w *Watch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.watches, w)
+}
+
+// take returns the next events of a watch, none when it has seen all.
+func (l *eventLog) take(w *Watch) ([]*Event, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.pos < l.first {
+		w.err = ErrExpired
+		return nil, w.err
+	}
+	batch := l.events[w.pos-l.first:]
+	if len(batch) == 0 && l.err != nil {
+		w.err = l.err
+		return nil, w.err
+	}
+	// A reader may be ahead: it asked for a version that comes later.
+	for len(batch) > 0 && batch[0].Version() <= w.from {
+		batch = batch[1:]
+		w.pos++
+	}
+	if len(batch) > batchMax {
+		batch = batch[:batchMax]
+	}
+	w.pos += int64(len(batch))
+	w.sending = len(batch) > 0
+	return batch[:len(batch):len(batch)], nil
+}
+
+func (l *eventLog) delivered(w *Watch, v schema.ResourceVersion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.sending, w.sent = false, v
+}
+
+// close ends all watches once they have seen every event.
+func (l *eventLog) close(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+	for w := range l.watches {
+		w.signal()
+	}
+}

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// Item is one state of one object. It never changes; all readers share it and
+// its encodings.
+type Item struct {
+	Resource *schema.Resource
+	Key      schema.Key
+	Version  schema.ResourceVersion
+	// Object has its resourceVersion set. Nobody may change it.
+	Object schema.Object
+
+	json, proto atomic.Pointer[[]byte]
+}
+
+// newItem takes over an object and gives it its version.
+func newItem(r *schema.Resource, o schema.Object, v schema.ResourceVersion) *Item {
+	o.SetResourceVersion(v.String())
+	return &Item{Resource: r, Key: schema.KeyOf(o), Version: v, Object: o}
+}
+
+// at returns the same object with another version, as an event of deletion
+// shows it.
+func (it *Item) at(v schema.ResourceVersion) *Item {
+	return newItem(it.Resource, it.Object.DeepCopyObject().(schema.Object), v)
+}
+
+// JSON is the object with kind and apiVersion. It is encoded once, for all
+// readers, who must not change it.
+func (it *Item) JSON() []byte {
+	if b := it.json.Load(); b != nil {
+		return *b
+	}
+	b, err := json.Marshal(it.Object)
+	if err != nil {
+		panic("store: encode " + it.Resource.Kind + " as JSON: " + err.Error()) // it was decoded: it encodes
+	}
+	it.json.Store(&b)
+	return b
+}
+
+// protoMessage is what the generated types of k8s.io/api implement.
+type protoMessage interface {
+	Size() int
+	MarshalToSizedBuffer([]byte) (int, error)
+}
+
+// Protobuf is the object in the envelope of Kubernetes. It is encoded once,
+// for all readers, who must not change it. Kinds that have JSON only return nil.
+func (it *Item) Protobuf() []byte {
+	if b := it.proto.Load(); b != nil {
+		return *b
+	}
+	m, ok := it.Object.(protoMessage)
+	if !ok {
+		return nil
+	}
+	b := envelope(it.Resource, m)
+	it.proto.Store(&b)
+	return b
+}
+
+// envelope writes "k8s\x00" and a runtime.Unknown that holds m, in one buffer.
+func envelope(r *schema.Resource, m protoMessage) []byte {
+	tm := runtime.TypeMeta{APIVersion: r.APIVersion(), Kind: r.Kind}
+	n := m.Size()
+	b := make([]byte, 0, 4+2+tm.Size()+1+binary.MaxVarintLen32+n+4)
+	b = append(b, 'k', '8', 's', 0, 0x0a, byte(tm.Size())) // field 1: typeMeta
+	b = b[:len(b)+tm.Size()]
+	if _, err := tm.MarshalToSizedBuffer(b); err != nil {
+		panic("store: encode type of " + r.Kind + ": " + err.Error())
+	}
+	b = append(b, 0x12) // field 2: raw
+	b = binary.AppendUvarint(b, uint64(n))
+	b = b[:len(b)+n]
+	if _, err := m.MarshalToSizedBuffer(b); err != nil {
+		panic("store: encode " + r.Kind + " as protobuf: " + err.Error())
+	}
+	return append(b, 0x1a, 0, 0x22, 0) // fields 3, 4: contentEncoding, contentType
+}

@@ -1,0 +1,55 @@
+package store
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics counts what a store does. It is a prometheus.Collector; whoever wires
+// the process registers it.
+type Metrics struct {
+	txnSeconds prometheus.Histogram
+	conflicts  prometheus.Counter
+	applied    prometheus.Counter
+	unreadable prometheus.Counter
+	cutOff     prometheus.Counter
+	watchers   prometheus.Gauge
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// NewMetrics returns metrics that start at zero.
+func NewMetrics() *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "writ", Subsystem: "store", Name: name, Help: help})
+	}
+	return &Metrics{
+		txnSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "writ", Subsystem: "store", Name: "txn_duration_seconds",
+			Help:    "Time from the call of a stored transaction until the copy has it.",
+			Buckets: prometheus.ExponentialBuckets(0.0002, 2, 16),
+		}),
+		conflicts:  counter("conflicts_total", "Transactions refused by a precondition."),
+		applied:    counter("applied_events_total", "Changes applied to the copy."),
+		unreadable: counter("unreadable_total", "Keys and values found that are not understood."),
+		cutOff:     counter("watches_cut_off_total", "Watches ended because their reader was too slow."),
+		watchers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "writ", Subsystem: "store", Name: "watchers", Help: "Watches that are open.",
+		}),
+	}
+}
+
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.txnSeconds, m.conflicts, m.applied, m.unreadable, m.cutOff, m.watchers}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(ch)
+	}
+}

@@ -1,0 +1,141 @@
+package store
+
+import (
+	"github.com/google/btree"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// degree of the B-trees: nodes of 31 to 63 items. A write copies one node for
+// each level that readers still hold.
+const degree = 32
+
+// state is everything the store holds at one version. It never changes.
+type state struct {
+	version schema.ResourceVersion
+	tables  []*frozen
+	next    chan struct{} // closed when a newer state is published
+}
+
+// frozen is one resource of a state.
+type frozen struct {
+	items, owners, nodes tree
+}
+
+type tree = *btree.BTreeG[*entry]
+
+// entry is an item under the value of an index; in the main tree the value is
+// empty and entries sort by key alone.
+type entry struct {
+	value string
+	key   schema.Key
+	item  *Item
+}
+
+func lessKey(a, b schema.Key) bool {
+	if a.Namespace != b.Namespace {
+		return a.Namespace < b.Namespace
+	}
+	return a.Name < b.Name
+}
+
+func lessEntry(a, b *entry) bool {
+	if a.value != b.value {
+		return a.value < b.value
+	}
+	return lessKey(a.key, b.key)
+}
+
+// table is one resource as the applier changes it. Everybody else reads frozen
+// clones.
+type table struct {
+	res   *schema.Resource
+	items tree
+	// owners by the UID of the controller, nodes by spec.nodeName of pods.
+	owners, nodes tree
+	dirty         bool
+}
+
+func newTable(r *schema.Resource) *table {
+	return &table{
+		res:   r,
+		items: btree.NewG(degree, lessEntry), owners: btree.NewG(degree, lessEntry), nodes: btree.NewG(degree, lessEntry),
+	}
+}
+
+// put stores an item and returns the one before.
+func (t *table) put(it *Item) *Item {
+	t.dirty = true
+	var prev *Item
+	if e, ok := t.items.ReplaceOrInsert(&entry{key: it.Key, item: it}); ok {
+		prev = e.item
+	}
+	reindex(t.owners, ownerOf(prev), ownerOf(it), prev, it)
+	reindex(t.nodes, nodeOf(prev), nodeOf(it), prev, it)
+	return prev
+}
+
+// remove drops an item and returns it.
+func (t *table) remove(key schema.Key) *Item {
+	e, ok := t.items.Delete(&entry{key: key})
+	if !ok {
+		return nil
+	}
+	t.dirty = true
+	reindex(t.owners, ownerOf(e.item), "", e.item, nil)
+	reindex(t.nodes, nodeOf(e.item), "", e.item, nil)
+	return e.item
+}
+
+func reindex(t tree, was, is string, prev, it *Item) {
+	if was != "" && was != is {
+		t.Delete(&entry{value: was, key: prev.Key})
+	}
+	if is != "" {
+		t.ReplaceOrInsert(&entry{value: is, key: it.Key, item: it})
+	}
+}
+
+func ownerOf(it *Item) string {
+	if it == nil {
+		return ""
+	}
+	if ref := metav1.GetControllerOfNoCopy(it.Object); ref != nil {
+		return string(ref.UID)
+	}
+	return ""
+}
+
+func nodeOf(it *Item) string {
+	if it == nil {
+		return ""
+	}
+	if pod, ok := it.Object.(*corev1.Pod); ok {
+		return pod.Spec.NodeName
+	}
+	return ""
+}
+
+// freeze makes a state out of the tables: clones of those that changed, and of
+// the others what prev has. It costs nothing until the tables change again.
+func (s *Store) freeze(v schema.ResourceVersion, prev *state) *state {
+	st := &state{version: v, tables: make([]*frozen, len(s.tables)), next: make(chan struct{})}
+	for i, t := range s.tables {
+		if prev != nil && !t.dirty {
+			st.tables[i] = prev.tables[i]
+			continue
+		}
+		st.tables[i] = &frozen{items: t.items.Clone(), owners: t.owners.Clone(), nodes: t.nodes.Clone()}
+		t.dirty = false
+	}
+	return st
+}
+
+// publish makes the tables as they are the state that readers see.
+func (s *Store) publish(v schema.ResourceVersion) {
+	old := s.state.Load()
+	s.state.Store(s.freeze(v, old))
+	close(old.next)
+}

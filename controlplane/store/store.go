@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// The limits of one Txn. etcd checks the size of a request only, and its log
+// takes records of any size; the limits keep one commit from stalling all
+// others and stay far from etcd's request timeout of five seconds.
+const (
+	defaultMaxTxnBytes  = 64 << 20
+	defaultMaxTxnWrites = 1 << 16
+)
+
+// Config is what a Store needs from outside. Zero values mean the default.
+type Config struct {
+	// Dir holds etcd's data. It is created when missing.
+	Dir string
+	Log *slog.Logger
+	// Resources to serve. Default: all of the resource table.
+	Resources []*schema.Resource
+	// Metrics to count into. Default: counted and not shown.
+	Metrics *Metrics
+
+	// Tick of raft, of which an election takes two. Default 20 ms: a single
+	// member has nobody to compete with, and the tick is idle CPU.
+	Tick time.Duration
+	// CompactEvery is how often history older than that is dropped. Default 5 m.
+	CompactEvery time.Duration
+	// QuotaBytes is how much live data etcd may hold. Default 8 GiB.
+	QuotaBytes int64
+	// ReserveBytes of the disk are left free: writes are refused before the
+	// disk is full, because etcd cannot survive that. Default 256 MiB.
+	ReserveBytes int64
+	// MaxTxnBytes and MaxTxnWrites bound one Txn. Default 64 MiB, 65,536.
+	MaxTxnBytes, MaxTxnWrites int
+	// EventLog is how many events of each resource are kept for watches that
+	// resume, and EventAge for how long at most. Default 8,192, 2 m.
+	EventLog int
+	EventAge time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	num := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	def(&c.Tick, 20*time.Millisecond)
+	def(&c.CompactEvery, 5*time.Minute)
+	def(&c.EventAge, 2*time.Minute)
+	num(&c.MaxTxnBytes, defaultMaxTxnBytes)
+	num(&c.MaxTxnWrites, defaultMaxTxnWrites)
+	num(&c.EventLog, 8192)
+	if c.QuotaBytes == 0 {
+		c.QuotaBytes = 8 << 30
+	}
+	if c.ReserveBytes == 0 {
+		c.ReserveBytes = 256 << 20
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Resources == nil {
+		c.Resources = schema.Resources
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics()
+	}
+	return c
+}
+
+// Store is revisioned objects over etcd, with one copy of them in memory.
+type Store struct {
+	cfg   Config
+	log   *slog.Logger
+	met   *Metrics
+	keys  *keyspace
+	ready chan struct{}
+	done  chan struct{} // closed when Run has returned
+
+	state  atomic.Pointer[state]
+	tables []*table // by position in cfg.Resources; touched by the applier only
+	logs   []*eventLog
+	room   roomGuard
+
+	etcd *etcdserver.EtcdServer // set before ready is closed
+
+	mu      sync.Mutex
+	pending map[string][]*pendingWrite // by etcd key: writes on their way
+}
+
+// Errors of a store.
+var (
+	// ErrExpired ends a watch whose events are no longer kept: list again.
+	ErrExpired = errors.New("resource version is too old")
+	// ErrClosed is returned by calls after Run has ended.
+	ErrClosed = errors.New("store is closed")
+)
+
+// New returns a store; it starts nothing.
+func New(cfg Config) *Store {
+	cfg = cfg.withDefaults()
+	s := &Store{
+		cfg: cfg, log: cfg.Log, met: cfg.Metrics,
+		keys:    newKeyspace(cfg.Resources),
+		ready:   make(chan struct{}),
+		done:    make(chan struct{}),
+		pending: map[string][]*pendingWrite{},
+		room:    roomGuard{dir: cfg.Dir, reserve: cfg.ReserveBytes, quota: cfg.QuotaBytes},
+	}
+	for _, r := range cfg.Resources {
+		s.tables = append(s.tables, newTable(r))
+		s.logs = append(s.logs, newEventLog(r, cfg.EventLog))
+	}
+	s.state.Store(s.freeze(0, nil))
+	return s
+}
+
+// Ready is closed when the copy is loaded and writes are accepted.
+func (s *Store) Ready() <-chan struct{} { return s.ready }
+
+// Run opens etcd, loads the copy and keeps it up to date until ctx is done. It
+// returns an error when etcd cannot go on; the process should end then.
+func (s *Store) Run(ctx context.Context) error {
+	defer s.close()
+	began := time.Now()
+	e, err := openEtcd(ctx, s.cfg)
+	if err != nil {
+		return fmt.Errorf("open etcd in %s: %w", s.cfg.Dir, err)
+	}
+	defer e.close()
+	s.etcd = e.server
+	opened := time.Now()
+
+	rev, err := s.load()
+	if err != nil {
+		return fmt.Errorf("load objects: %w", err)
+	}
+	watch := e.server.KV().NewWatchStream()
+	defer watch.Close()
+	if _, err := watch.Watch(ctx, 1, []byte(root), []byte(rootEnd), rev+1); err != nil {
+		return fmt.Errorf("watch etcd: %w", err)
+	}
+	s.log.Info("store is ready", "objects", s.objects(), "resourceVersion", s.Version().String(),
+		"etcd", opened.Sub(began), "load", time.Since(opened))
+	close(s.ready)
+
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.follow(ctx, watch.Chan()) })
+	g.Go(func() error { return s.compactLoop(ctx) })
+	g.Go(func() error { return e.wait(ctx) })
+	return g.Wait()
+}
+
+// close wakes everybody who waits.
+func (s *Store) close() {
+	close(s.done)
+	for _, l := range s.logs {
+		l.close(ErrClosed)
+	}
+}
+
+// Version is the version of the newest state of the copy.
+func (s *Store) Version() schema.ResourceVersion { return s.state.Load().version }
+
+// WaitFor returns when the copy has reached a version.
+func (s *Store) WaitFor(ctx context.Context, v schema.ResourceVersion) error {
+	for {
+		st := s.state.Load()
+		if st.version >= v {
+			return nil
+		}
+		select {
+		case <-st.next:
+		case <-s.done:
+			return ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *Store) objects() int {
+	n := 0
+	for _, t := range s.tables {
+		n += t.items.Len()
+	}
+	return n
+}

@@ -1,0 +1,106 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	ctrd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/errdefs"
+
+	"github.com/writ-os/writ/nodeagent/runtime"
+)
+
+// Exec runs a command in a container with the container's own user,
+// environment and directory.
+func (r *Runtime) Exec(ctx context.Context, id string, e runtime.ExecSpec) (int, error) {
+	ctx, err := r.await(ctx)
+	if err != nil {
+		return 0, err
+	}
+	c, err := r.client.LoadContainer(ctx, id)
+	if errdefs.IsNotFound(err) {
+		return 0, fmt.Errorf("exec in container %s: %w", id, runtime.ErrNotFound)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("exec in container %s: %w", id, err)
+	}
+	spec, err := c.Spec(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("exec in container %s: %w", id, err)
+	}
+	task, err := c.Task(ctx, nil)
+	if err != nil {
+		return 0, fmt.Errorf("exec in container %s: %w", id, err)
+	}
+	p := *spec.Process
+	p.Args, p.Terminal = e.Command, e.TTY
+	if e.TTY {
+		p.Env = append(slices.Clone(p.Env), "TERM=xterm")
+	}
+	opts := []cio.Opt{cio.WithStreams(e.Stdin, e.Stdout, e.Stderr), cio.WithFIFODir(r.containerDir(id))}
+	if e.TTY {
+		opts = append(opts, cio.WithTerminal)
+	}
+	proc, err := task.Exec(ctx, newID()[:32], &p, cio.NewCreator(opts...))
+	if err != nil {
+		return 0, fmt.Errorf("exec in container %s: %w", id, err)
+	}
+	return r.runProcess(ctx, proc, e)
+}
+
+// runProcess runs it to its end. When ctx ends before, it is killed.
+func (r *Runtime) runProcess(ctx context.Context, proc ctrd.Process, e runtime.ExecSpec) (int, error) {
+	clean := context.WithoutCancel(ctx)
+	defer func() {
+		ctx, cancel := context.WithTimeout(clean, 10*time.Second)
+		defer cancel()
+		_, _ = proc.Delete(ctx, ctrd.WithProcessKill) // the container may be gone
+	}()
+	exit, err := proc.Wait(clean)
+	if err != nil {
+		return 0, fmt.Errorf("wait for exec: %w", err)
+	}
+	if err := proc.Start(ctx); err != nil {
+		return 0, fmt.Errorf("start exec: %w", err)
+	}
+	for {
+		select {
+		case s := <-exit:
+			proc.IO().Wait()
+			if s.Error() != nil {
+				return 0, fmt.Errorf("wait for exec: %w", s.Error())
+			}
+			return int(s.ExitCode()), nil
+		case size, ok := <-e.Resize:
+			if !ok {
+				e.Resize = nil
+				continue
+			}
+			_ = proc.Resize(ctx, uint32(size[0]), uint32(size[1])) // only looks
+		case <-ctx.Done():
+			err := proc.Kill(clean, syscall.SIGKILL)
+			if err != nil && !errdefs.IsNotFound(err) {
+				return 0, errors.Join(ctx.Err(), err)
+			}
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// Stats measures a container by its control group.
+func (r *Runtime) Stats(ctx context.Context, id string) (runtime.Stats, error) {
+	rec := r.record(id)
+	if rec == nil || r.cfg.Cgroups == nil {
+		return runtime.Stats{}, fmt.Errorf("measure container %s: %w", id, runtime.ErrNotFound)
+	}
+	u, err := r.cfg.Cgroups.Usage(rec.cgroup)
+	if err != nil {
+		return runtime.Stats{}, err
+	}
+	return runtime.Stats{Time: time.Now(), CPU: u.CPU, Memory: u.Memory, WorkingSet: u.WorkingSet, RSS: u.RSS, Pids: u.Pids}, nil
+}

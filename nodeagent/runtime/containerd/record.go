@@ -1,0 +1,154 @@
+package containerd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/containers"
+
+	"github.com/writ-os/writ/nodeagent/runtime"
+)
+
+// Labels of our containers in containerd.
+const (
+	labelPodUID       = "io.kubernetes.pod.uid"
+	labelPodName      = "io.kubernetes.pod.name"
+	labelPodNamespace = "io.kubernetes.pod.namespace"
+	labelName         = "io.kubernetes.container.name"
+	labelAttempt      = "writ.dev/attempt"
+	labelHash         = "writ.dev/hash"
+	labelBackoff      = "writ.dev/backoff"
+	labelGrace        = "writ.dev/grace"
+	labelLog          = "writ.dev/log"
+	labelTerminated   = "writ.dev/termination-log"
+	labelImage        = "writ.dev/image"
+	labelImageID      = "writ.dev/image-id"
+	labelCgroup       = "writ.dev/cgroup"
+	// labelPause marks the first process of a shared PID namespace.
+	labelPause = "writ.dev/pause"
+)
+
+// record is a container as this process knows it. Its lock is held over
+// actions on the container, mu of the runtime never is.
+type record struct {
+	act sync.Mutex
+
+	mu     sync.Mutex
+	c      runtime.Container
+	cgroup string
+	pause  bool
+	stdin  bool
+	tty    bool
+	oom    uint64 // kills counted at the start
+}
+
+func (r *record) get() runtime.Container {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.c
+}
+
+func (r *record) set(fn func(c *runtime.Container)) runtime.Container {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fn(&r.c)
+	return r.c
+}
+
+func labelsOf(s runtime.Spec, imageRef, imageID, cgroup string) map[string]string {
+	return map[string]string{
+		labelPodUID:       s.PodUID,
+		labelPodName:      s.PodName,
+		labelPodNamespace: s.PodNamespace,
+		labelName:         s.Name,
+		labelAttempt:      strconv.Itoa(s.Attempt),
+		labelHash:         s.Hash,
+		labelBackoff:      s.Backoff.String(),
+		labelGrace:        s.Grace.String(),
+		labelLog:          s.LogPath,
+		labelTerminated:   s.TerminatedHost,
+		labelImage:        imageRef,
+		labelImageID:      imageID,
+		labelCgroup:       cgroup,
+	}
+}
+
+// recordOf reads a container back from its labels.
+func recordOf(c containers.Container) *record {
+	l := c.Labels
+	attempt, _ := strconv.Atoi(l[labelAttempt])
+	backoff, _ := time.ParseDuration(l[labelBackoff])
+	grace, _ := time.ParseDuration(l[labelGrace])
+	return &record{
+		cgroup: l[labelCgroup],
+		pause:  l[labelPause] != "",
+		c: runtime.Container{
+			ID:             c.ID,
+			PodUID:         l[labelPodUID],
+			PodName:        l[labelPodName],
+			PodNamespace:   l[labelPodNamespace],
+			Name:           l[labelName],
+			Attempt:        attempt,
+			Hash:           l[labelHash],
+			Backoff:        backoff,
+			Grace:          grace,
+			Image:          l[labelImage],
+			ImageID:        l[labelImageID],
+			LogPath:        l[labelLog],
+			TerminatedHost: l[labelTerminated],
+			State:          runtime.Created,
+			CreatedAt:      c.CreatedAt,
+		},
+	}
+}
+
+// facts are what containerd does not keep about a container.
+type facts struct {
+	StartedAt  time.Time `json:"startedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+	ExitCode   int       `json:"exitCode,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	Message    string    `json:"message,omitempty"`
+}
+
+func (r *Runtime) containerDir(id string) string {
+	return filepath.Join(r.cfg.DataDir, "containers", id)
+}
+
+func (r *Runtime) saveFacts(c runtime.Container) error {
+	b, err := json.Marshal(facts{c.StartedAt, c.FinishedAt, c.ExitCode, c.Reason, c.Message})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(r.containerDir(c.ID), "state.json")
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return fmt.Errorf("save state of container %s: %w", c.ID, err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("save state of container %s: %w", c.ID, err)
+	}
+	return nil
+}
+
+// loadFacts reads what was saved. A container that never started has nothing.
+func (r *Runtime) loadFacts(id string) (facts, error) {
+	var f facts
+	b, err := os.ReadFile(filepath.Join(r.containerDir(id), "state.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
+	}
+	if err != nil {
+		return f, fmt.Errorf("load state of container %s: %w", id, err)
+	}
+	if err := json.Unmarshal(b, &f); err != nil {
+		return facts{}, nil // torn by a crash of the machine: as if it were not there
+	}
+	return f, nil
+}

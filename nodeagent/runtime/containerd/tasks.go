@@ -1,0 +1,252 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/types"
+	"github.com/containerd/containerd/api/types/task"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/errdefs/pkg/errgrpc"
+
+	"github.com/writ-os/writ/nodeagent/crilog"
+	"github.com/writ-os/writ/nodeagent/runtime"
+)
+
+func (r *Runtime) record(id string) *record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.containers[id]
+}
+
+// Start runs a created container. One that cannot be started has ended with
+// StartError.
+func (r *Runtime) Start(ctx context.Context, id string) error {
+	ctx, err := r.await(ctx)
+	if err != nil {
+		return err
+	}
+	rec := r.record(id)
+	if rec == nil {
+		return fmt.Errorf("start container %s: %w", id, runtime.ErrNotFound)
+	}
+	rec.act.Lock()
+	defer rec.act.Unlock()
+	c := rec.get()
+	if c.LogPath != "" {
+		if err := r.logs.Follow(id, r.containerDir(id), c.LogPath); err != nil {
+			return err
+		}
+	}
+	pid, err := r.startTask(ctx, rec, c)
+	now := time.Now()
+	if err != nil {
+		_, _ = r.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id}) // created, but not started
+		c = rec.set(func(c *runtime.Container) {
+			c.State, c.StartedAt, c.FinishedAt = runtime.Exited, time.Time{}, now
+			c.ExitCode, c.Reason, c.Message = startErrorCode(err), runtime.ReasonStartError, err.Error()
+		})
+		return errors.Join(fmt.Errorf("start container: %w", err), r.saveFacts(c))
+	}
+	c = rec.set(func(c *runtime.Container) { c.State, c.StartedAt, c.Pid = runtime.Running, now, pid })
+	if err := r.saveFacts(c); err != nil {
+		return err
+	}
+	r.notify(runtime.Event{PodUID: c.PodUID, ID: id})
+	return nil
+}
+
+func (r *Runtime) startTask(ctx context.Context, rec *record, c runtime.Container) (int, error) {
+	mounts, err := r.client.SnapshotService(r.snapshotter).Mounts(ctx, c.ID)
+	if err != nil {
+		return 0, fmt.Errorf("find file system: %w", err)
+	}
+	req := &tasks.CreateTaskRequest{ContainerID: c.ID, Terminal: rec.tty}
+	if c.LogPath != "" {
+		req.Stdout, req.Stderr = crilog.RawPaths(r.containerDir(c.ID))
+		if rec.tty {
+			req.Stderr = ""
+		}
+	}
+	for _, m := range mounts {
+		req.Rootfs = append(req.Rootfs, &types.Mount{Type: m.Type, Source: m.Source, Target: m.Target, Options: m.Options})
+	}
+	if _, err := r.client.TaskService().Create(ctx, req); err != nil {
+		return 0, errgrpc.ToNative(err)
+	}
+	resp, err := r.client.TaskService().Start(ctx, &tasks.StartRequest{ContainerID: c.ID})
+	if err != nil {
+		return 0, errgrpc.ToNative(err)
+	}
+	return int(resp.Pid), nil
+}
+
+// startErrorCode is the exit code that upstream shows for a process that could
+// not be started: 127 where its file is missing, otherwise 128.
+func startErrorCode(err error) int {
+	if strings.Contains(err.Error(), "executable file not found") || strings.Contains(err.Error(), "no such file or directory") {
+		return 127
+	}
+	return 128
+}
+
+// Signal sends a signal. SIGKILL goes to every process of the container.
+func (r *Runtime) Signal(ctx context.Context, id string, sig syscall.Signal) error {
+	ctx, err := r.await(ctx)
+	if err != nil {
+		return err
+	}
+	if rec := r.record(id); rec == nil || rec.get().State != runtime.Running {
+		return nil
+	}
+	_, err = r.client.TaskService().Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(sig), All: sig == syscall.SIGKILL})
+	err = errgrpc.ToNative(err)
+	// runc says "process already finished" for one whose exit is on its way.
+	if err == nil || errdefs.IsNotFound(err) || strings.Contains(err.Error(), "already finished") {
+		return nil
+	}
+	return fmt.Errorf("signal container %s: %w", id, err)
+}
+
+// Remove deletes a container, killing it first, with its output. Its log file
+// stays: it belongs to the pod.
+func (r *Runtime) Remove(ctx context.Context, id string) error {
+	ctx, err := r.await(ctx)
+	if err != nil {
+		return err
+	}
+	rec := r.record(id)
+	if rec == nil {
+		return nil
+	}
+	if rec.get().State == runtime.Running {
+		if err := r.kill(ctx, id); err != nil {
+			return err
+		}
+	}
+	rec.act.Lock()
+	defer rec.act.Unlock()
+	r.logs.Forget(id)
+	_, err = r.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
+	if err := errgrpc.ToNative(err); err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("remove container %s: %w", id, err)
+	}
+	if err := r.client.ContainerService().Delete(ctx, id); err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("remove container %s: %w", id, err)
+	}
+	if err := r.client.SnapshotService(r.snapshotter).Remove(ctx, id); err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("remove file system of container %s: %w", id, err)
+	}
+	r.mu.Lock()
+	delete(r.containers, id)
+	r.mu.Unlock()
+	if err := os.RemoveAll(r.containerDir(id)); err != nil {
+		return fmt.Errorf("remove container %s: %w", id, err)
+	}
+	return nil
+}
+
+// kill ends a container and waits until its exit was seen.
+func (r *Runtime) kill(ctx context.Context, id string) error {
+	if err := r.Signal(ctx, id, syscall.SIGKILL); err != nil {
+		return err
+	}
+	_, err := r.client.TaskService().Wait(ctx, &tasks.WaitRequest{ContainerID: id})
+	if err := errgrpc.ToNative(err); err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("wait for container %s: %w", id, err)
+	}
+	return r.reap(ctx, id)
+}
+
+// reap records the end of a container whose process has ended: its exit, its
+// last output; then lets its shim go.
+func (r *Runtime) reap(ctx context.Context, id string) error {
+	rec := r.record(id)
+	if rec == nil {
+		return nil
+	}
+	rec.act.Lock()
+	defer rec.act.Unlock()
+	c := rec.get()
+	if c.State != runtime.Running {
+		return nil
+	}
+	resp, err := r.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
+	err = errgrpc.ToNative(err)
+	switch {
+	case errdefs.IsNotFound(err):
+		return r.ended(rec, lost)
+	case err != nil:
+		return fmt.Errorf("read state of container %s: %w", id, err)
+	case resp.Process.Status != task.Status_STOPPED:
+		return nil
+	}
+	killed := r.cfg.Cgroups != nil && r.cfg.Cgroups.OOMKills(rec.cgroup) > 0
+	// Deleting the task waits until the shim has written all output.
+	if _, err := r.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id}); err != nil {
+		if err := errgrpc.ToNative(err); !errdefs.IsNotFound(err) {
+			return fmt.Errorf("delete task of container %s: %w", id, err)
+		}
+	}
+	if err := r.logs.Drain(id); err != nil {
+		return err
+	}
+	return r.ended(rec, func(c *runtime.Container) {
+		c.ExitCode = int(resp.Process.ExitStatus)
+		c.FinishedAt = resp.Process.ExitedAt.AsTime()
+		switch {
+		case killed && c.ExitCode == 137:
+			c.Reason = runtime.ReasonOOMKilled
+		case c.ExitCode == 0:
+			c.Reason = runtime.ReasonCompleted
+		default:
+			c.Reason = runtime.ReasonError
+		}
+	})
+}
+
+// lost is the end of a container that nobody saw: the machine has restarted,
+// or someone removed its task.
+func lost(c *runtime.Container) {
+	c.ExitCode, c.FinishedAt, c.Reason = 137, time.Now(), runtime.ReasonUnknown
+	c.Message = "The container could not be located when the pod was terminated"
+}
+
+func (r *Runtime) ended(rec *record, how func(c *runtime.Container)) error {
+	c := rec.set(func(c *runtime.Container) {
+		c.State, c.Pid = runtime.Exited, 0
+		how(c)
+	})
+	if err := r.saveFacts(c); err != nil {
+		return err
+	}
+	e := runtime.Event{PodUID: c.PodUID, ID: c.ID}
+	if rec.pause {
+		e.ID = ""
+	}
+	r.notify(e)
+	return nil
+}
+
+// List returns the containers of a pod, or all. Pause containers are the
+// sandbox's own.
+func (r *Runtime) List(ctx context.Context, uid string) ([]runtime.Container, error) {
+	if _, err := r.await(ctx); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []runtime.Container
+	for _, rec := range r.containers {
+		if c := rec.get(); !rec.pause && (uid == "" || c.PodUID == uid) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}

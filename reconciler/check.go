@@ -1,0 +1,101 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/writ-os/writ/reconciler/plan"
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/validate"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// World is what a commit is planned against.
+type World struct {
+	Repository  string
+	Live        plan.Live
+	Inventories []*v1alpha1.Inventory
+	// Unreadable says of which kinds the live objects cannot be read.
+	Unreadable func(*schema.Resource) bool
+}
+
+// Check says what is wrong with a tree by itself, without a cluster: all of
+// it, sorted by file and line. nil: nothing.
+func Check(ctx context.Context, t render.Tree) ([]v1alpha1.Finding, error) {
+	ev, err := newEvaluator().evaluate(ctx, t, func(*render.Unit) bool { return false })
+	if err != nil {
+		return nil, err
+	}
+	return validate.Sort(append(ev.findings, validate.Objects(ev.heads(), nil)...)), nil
+}
+
+// Plan says what a tree would do to a cluster. Findings of the tree itself and
+// of the plan are in Plan.Findings.
+func Plan(ctx context.Context, t render.Tree, c Commit, w World) (*plan.Plan, error) {
+	p, _, err := newEvaluator().plan(ctx, t, c, w, true)
+	return p, err
+}
+
+// plan evaluates a tree and plans it. full compares every object with the live
+// one, and not only those of units that have changed.
+func (e *evaluator) plan(ctx context.Context, t render.Tree, c Commit, w World, full bool) (*plan.Plan, *evaluation, error) {
+	inventories := inventoriesOf(w.Inventories, w.Repository)
+	ev, err := e.evaluate(ctx, t, func(u *render.Unit) bool {
+		inv := inventories[u.Path]
+		return full || inv == nil || inv.Spec.Blob != u.Hash
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	findings := append(ev.findings, validate.Objects(ev.heads(), namespaceExists(w.Live))...)
+	if len(findings) > 0 {
+		return &plan.Plan{Findings: validate.Sort(findings)}, ev, nil
+	}
+	p, err := ev.plan(ctx, c, w)
+	return p, ev, err
+}
+
+// plan computes the plan of an evaluated tree against the world as it is now.
+func (ev *evaluation) plan(ctx context.Context, c Commit, w World) (*plan.Plan, error) {
+	in := plan.Input{Repository: w.Repository, SHA: c.SHA, Author: c.Author, Time: c.Time,
+		Inventories: w.Inventories, Live: w.Live, AllowDeletes: allowsDeletes(c.Message)}
+	inventories := inventoriesOf(w.Inventories, w.Repository)
+	for i := range ev.units {
+		u := ev.desired(i)
+		if plan.Stale(&u, inventories[u.Path], w.Live) {
+			if err := ev.load(ctx, i); err != nil {
+				return nil, fmt.Errorf("read %s again: %w", u.Path, err)
+			}
+			u = ev.desired(i)
+		}
+		in.Units = append(in.Units, u)
+	}
+	in.Unreadable = w.Unreadable
+	p := plan.Compute(in)
+	ev.locate(ctx, p.Findings)
+	p.Findings = validate.Sort(p.Findings)
+	return p, nil
+}
+
+func inventoriesOf(all []*v1alpha1.Inventory, repository string) map[string]*v1alpha1.Inventory {
+	out := make(map[string]*v1alpha1.Inventory, len(all))
+	for _, inv := range all {
+		if inv.Spec.Repository == repository {
+			out[inv.Spec.File] = inv
+		}
+	}
+	return out
+}
+
+// allowsDeletes reads the trailer that lifts the deletion budget.
+func allowsDeletes(message string) bool {
+	for line := range strings.Lines(message) {
+		key, val, ok := strings.Cut(line, ":")
+		if ok && strings.EqualFold(strings.TrimSpace(key), "Writ-Allow-Deletes") && strings.EqualFold(strings.TrimSpace(val), "true") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,220 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/defaults"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// Manager is the field manager under which Git owns fields.
+const Manager = "writ"
+
+// change is one field that differs.
+type change struct {
+	path     fieldpath.Path
+	old, new value.Value // nil where there is none
+}
+
+// decode makes the Go object of a manifest, with the defaults of its kind.
+func decode(d *Desired) (schema.Object, error) {
+	o := d.Resource.New()
+	if err := json.Unmarshal(d.Fields, o); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", d.Object(), err)
+	}
+	o.GetObjectKind().SetGroupVersionKind(d.Resource.GVK())
+	o.SetNamespace(d.Key.Namespace)
+	o.SetName(d.Key.Name)
+	defaults.Apply(o)
+	return o, nil
+}
+
+// compare returns the declared fields that are different live, and those that
+// Git owns and no longer declares. owned says whether Git is a manager of the
+// live object at all.
+//
+// The values compared are those of the decoded objects with their defaults, so
+// that "1000m" and "1" are one; which fields are compared is what the manifest
+// itself says.
+func compare(d *Desired, o, live schema.Object) (changes []change, owned bool, err error) {
+	types := converter(d.Resource)
+	declared, err := declaredFields(types, d)
+	if err != nil {
+		return nil, false, err
+	}
+	want, err := types.ObjectToTyped(o, typed.AllowDuplicates)
+	if err != nil {
+		return nil, false, err
+	}
+	have, err := types.ObjectToTyped(live, typed.AllowDuplicates)
+	if err != nil {
+		return nil, false, err
+	}
+	cmp, err := have.Compare(want)
+	if err != nil {
+		return nil, false, err
+	}
+	differs := cmp.Modified.Union(cmp.Added).Union(cmp.Removed).Intersection(declared)
+	set, owned, err := ownedFields(live)
+	if err != nil {
+		return nil, false, err
+	}
+	for p := range differs.Union(set.Difference(declared)).All() {
+		changes = appendChange(changes, p, lookup(have.AsValue(), p), lookup(want.AsValue(), p), !differs.Has(p))
+	}
+	return changes, owned || declared.Difference(identity).Empty(), nil
+}
+
+// identity are the fields that say which object is meant; nobody owns them, and
+// a manifest that has no others owns nothing.
+var identity = fieldpath.NewSet(fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"),
+	fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "namespace"))
+
+// appendChange adds a change unless a field above it has changed already.
+func appendChange(changes []change, p fieldpath.Path, old, new value.Value, undeclared bool) []change {
+	if n := len(changes); n > 0 && under(p, changes[n-1].path) || old == nil && new == nil {
+		return changes
+	}
+	if undeclared {
+		if old == nil {
+			return changes // already gone
+		}
+		if new != nil && value.Equals(old, new) {
+			return changes // no longer declared, and the default is the same
+		}
+	}
+	return append(changes, change{p.Copy(), old, new})
+}
+
+func under(p, above fieldpath.Path) bool {
+	return len(p) >= len(above) && p[:len(above)].Equals(above)
+}
+
+// declaredFields is the set of fields that the manifest itself has.
+func declaredFields(types managedfields.TypeConverter, d *Desired) (*fieldpath.Set, error) {
+	u := &unstructured.Unstructured{}
+	dec := json.NewDecoder(bytes.NewReader(d.Fields))
+	dec.UseNumber()
+	if err := dec.Decode(&u.Object); err != nil {
+		return nil, err
+	}
+	numbers(u.Object)
+	u.SetGroupVersionKind(d.Resource.GVK())
+	t, err := types.ObjectToTyped(u, typed.AllowDuplicates)
+	if err != nil {
+		return nil, err
+	}
+	return t.ToFieldSet()
+}
+
+// numbers replaces json.Number by the types that values have.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			v[k] = numbers(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = numbers(e)
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	}
+	return v
+}
+
+// ownedFields is the set of fields that Git owns in a live object.
+func ownedFields(live schema.Object) (set *fieldpath.Set, owned bool, err error) {
+	set = fieldpath.NewSet()
+	for _, m := range live.GetManagedFields() {
+		if m.Manager != Manager || m.Operation != metav1.ManagedFieldsOperationApply || m.Subresource != "" || m.FieldsV1 == nil {
+			continue
+		}
+		if err := set.FromJSON(bytes.NewReader(m.FieldsV1.Raw)); err != nil {
+			return nil, false, fmt.Errorf("read managed fields: %w", err)
+		}
+		owned = true
+	}
+	return set, owned, nil
+}
+
+// lookup returns the value at a path; nil when there is none.
+func lookup(v value.Value, p fieldpath.Path) value.Value {
+	for _, e := range p {
+		switch {
+		case v == nil || v.IsNull():
+			return nil
+		case e.FieldName != nil:
+			if !v.IsMap() {
+				return nil
+			}
+			next, ok := v.AsMap().Get(*e.FieldName)
+			if !ok {
+				return nil
+			}
+			v = next
+		default:
+			v = element(v, e)
+		}
+	}
+	return v
+}
+
+// element returns the item of a list that a path element names.
+func element(v value.Value, e fieldpath.PathElement) value.Value {
+	if !v.IsList() {
+		return nil
+	}
+	l := v.AsList()
+	for i := range l.Length() {
+		item := l.At(i)
+		switch {
+		case e.Index != nil && *e.Index == i, e.Value != nil && value.Equals(*e.Value, item):
+			return item
+		case e.Key != nil && item.IsMap() && hasKey(item.AsMap(), *e.Key):
+			return item
+		}
+	}
+	return nil
+}
+
+// hasKey compares the fields of a list key. A field that the item leaves out
+// counts as equal: it has the default that the key was made with.
+func hasKey(m value.Map, key value.FieldList) bool {
+	for _, f := range key {
+		if v, ok := m.Get(f.Name); ok && !value.Equals(v, f.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+var builtin = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(schema.Scheme) })
+
+// converter knows the lists and their keys of a kind.
+func converter(r *schema.Resource) managedfields.TypeConverter {
+	if r.Group == v1alpha1.GroupVersion.Group {
+		return managedfields.NewDeducedTypeConverter()
+	}
+	return builtin()
+}
+
+func pathText(p fieldpath.Path) string { return strings.TrimPrefix(p.String(), ".") }

@@ -1,0 +1,184 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// declared is an object in an inventory.
+type declared struct {
+	*v1alpha1.InventoryObject
+	in *v1alpha1.Inventory
+}
+
+// file is where the object was declared.
+func (d declared) file() string {
+	if d.File != "" {
+		return d.File
+	}
+	return d.in.Spec.File
+}
+
+// computation is the state of one Compute.
+type computation struct {
+	in      Input
+	plan    *Plan
+	mine    map[render.Ref]declared // what the repository declared before
+	others  map[render.Ref]declared // what other repositories declare
+	byUnit  map[string]*v1alpha1.Inventory
+	desired map[render.Ref]*Desired
+}
+
+func newComputation(in Input) *computation {
+	c := &computation{in: in, plan: &Plan{}, mine: map[render.Ref]declared{}, others: map[render.Ref]declared{},
+		byUnit: map[string]*v1alpha1.Inventory{}, desired: map[render.Ref]*Desired{}}
+	for _, inv := range in.Inventories {
+		target := c.others
+		if inv.Spec.Repository == in.Repository {
+			target = c.mine
+			c.byUnit[inv.Spec.File] = inv
+		}
+		for i := range inv.Spec.Objects {
+			if ref, ok := RefOf(&inv.Spec.Objects[i]); ok {
+				target[ref] = declared{&inv.Spec.Objects[i], inv}
+			}
+		}
+	}
+	return c
+}
+
+// Drift decides only about the objects of in.Units, which were as declared
+// once: what has changed live since, or is gone, is put back. Nothing else is
+// deleted or written, and objects that are being deleted are left to end.
+func Drift(in Input) *Plan {
+	c := newComputation(in)
+	for i := range in.Units {
+		for j := range in.Units[i].Objects {
+			d := &in.Units[i].Objects[j]
+			if live, ok := in.Live.Get(d.Resource, d.Key); !ok || live.GetDeletionTimestamp() == nil {
+				c.object(d)
+			}
+		}
+	}
+	slices.SortStableFunc(c.plan.Ops, order)
+	return c.plan
+}
+
+// RefOf returns the object that an inventory names; false for a kind that this
+// version does not know.
+func RefOf(o *v1alpha1.InventoryObject) (render.Ref, bool) {
+	r := schema.ByGVK(kindOf(o))
+	return render.Ref{Resource: r, Key: schema.Key{Namespace: o.Namespace, Name: o.Name}}, r != nil
+}
+
+// object decides about one declared object.
+func (c *computation) object(d *Desired) {
+	c.plan.Declared++
+	c.desired[d.Ref] = d
+	if other, ok := c.others[d.Ref]; ok {
+		c.find(d.Head, "", "Duplicate", fmt.Sprintf("%s is declared by the repository %s in %s:%d", d.Object(), other.in.Spec.Repository, other.file(), other.Line),
+			"an object belongs to one repository")
+		return
+	}
+	if c.in.Unreadable != nil && c.in.Unreadable(d.Resource) {
+		c.unreadable(d)
+		return
+	}
+	live, exists := c.in.Live.Get(d.Resource, d.Key)
+	switch {
+	case exists && d.Fields == nil:
+		c.plan.Unchanged++
+	case d.Fields == nil:
+		c.find(d.Head, "", "Internal", "is not live, and its manifest was not read", "")
+	default:
+		c.compare(d, live, exists)
+	}
+}
+
+// compare decides about an object whose manifest and live state are known.
+func (c *computation) compare(d *Desired, live schema.Object, exists bool) {
+	o, err := decode(d)
+	if err != nil {
+		c.find(d.Head, "", "WrongType", err.Error(), "")
+		return
+	}
+	op := Op{Action: Create, Head: d.Head, Object: o, Fields: d.Fields}
+	if !exists {
+		c.plan.Ops = append(c.plan.Ops, op)
+		return
+	}
+	diffs, owned, err := compare(d, o, live)
+	if err != nil {
+		c.find(d.Head, "", "Internal", "cannot be compared with the live object: "+err.Error(), "")
+		return
+	}
+	if len(diffs) == 0 && owned {
+		c.plan.Unchanged++
+		return
+	}
+	op.Action, op.Diffs = Update, show(d.Resource, diffs)
+	c.immutable(d, diffs)
+	c.restarts(op, live)
+	c.plan.Ops = append(c.plan.Ops, op)
+}
+
+// unreadable compares an object that may not be read by the hash that the
+// inventory keeps.
+func (c *computation) unreadable(d *Desired) {
+	before, known := c.mine[d.Ref]
+	switch {
+	case known && before.Hash == d.Hash:
+		c.plan.Unchanged++
+	case known:
+		c.plan.Ops = append(c.plan.Ops, Op{Action: Update, Head: d.Head, Fields: d.Fields, Diffs: []Diff{{Path: "", Old: hidden, New: hidden}}})
+	default:
+		c.plan.Ops = append(c.plan.Ops, Op{Action: Create, Head: d.Head, Fields: d.Fields})
+	}
+}
+
+// prune deletes what the repository declared before and does not any more, and
+// the inventories of units that are gone.
+func (c *computation) prune() {
+	for ref, was := range c.mine {
+		if c.desired[ref] != nil {
+			continue
+		}
+		if _, moved := c.others[ref]; moved {
+			continue
+		}
+		readable := c.in.Unreadable == nil || !c.in.Unreadable(ref.Resource)
+		live, exists := schema.Object(nil), true
+		if readable {
+			live, exists = c.in.Live.Get(ref.Resource, ref.Key)
+		}
+		if !exists || live != nil && live.GetDeletionTimestamp() != nil {
+			continue
+		}
+		c.plan.Ops = append(c.plan.Ops, Op{Action: Delete, Head: render.Head{Ref: ref, File: was.file(), Line: was.Line, Hash: was.Hash}})
+		c.losses(ref, live)
+	}
+	for path, inv := range c.byUnit {
+		if !c.hasUnit(path) {
+			c.plan.Inventories = append(c.plan.Inventories, InventoryOp{Name: inv.Name, ResourceVersion: inv.ResourceVersion})
+		}
+	}
+	sortInventories(c.plan.Inventories)
+}
+
+func (c *computation) hasUnit(path string) bool {
+	for i := range c.in.Units {
+		if c.in.Units[i].Path == path {
+			return len(c.in.Units[i].Objects) > 0
+		}
+	}
+	return false
+}
+
+func (c *computation) find(h render.Head, field, rule, message, hint string) {
+	c.plan.Findings = append(c.plan.Findings, v1alpha1.Finding{File: h.File, Line: h.Line, Column: h.Column,
+		Object: h.Object(), Field: field, Rule: rule, Message: message, Hint: hint})
+}

@@ -1,0 +1,139 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// hidden stands for a value that is not shown.
+const hidden = "(hidden)"
+
+// show turns changes into what people see. Values of Secrets are not among it.
+func show(r *schema.Resource, changes []change) []Diff {
+	secret := r.Kind == "Secret" && r.Group == ""
+	out := make([]Diff, 0, len(changes))
+	for _, c := range changes {
+		d := Diff{Path: pathText(c.path), Old: text(c.old), New: text(c.new)}
+		if secret && (strings.HasPrefix(d.Path, "data") || strings.HasPrefix(d.Path, "stringData")) {
+			d.Old, d.New = mask(d.Old), mask(d.New)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+func text(v value.Value) string {
+	if v == nil {
+		return ""
+	}
+	data, err := json.Marshal(v.Unstructured())
+	if err != nil {
+		return "?"
+	}
+	return string(data)
+}
+
+func mask(s string) string {
+	if s == "" {
+		return ""
+	}
+	return hidden
+}
+
+// immutable refuses changes of fields that no update may change.
+func (c *computation) immutable(d *Desired, changes []change) {
+	for _, ch := range changes {
+		p := pathText(ch.path)
+		for _, fixed := range d.Resource.Immutable {
+			if ch.old == nil || p != fixed && !strings.HasPrefix(p, fixed+".") && !strings.HasPrefix(p, fixed+"[") && !strings.HasPrefix(fixed, p+".") {
+				continue
+			}
+			c.find(d.Head, p, "Immutable", fmt.Sprintf("%s of a %s cannot be changed once it is set (it is %s)", fixed, d.Resource.Kind, text(ch.old)),
+				"give the object another name, or remove it in a commit of its own and add it again")
+			break
+		}
+	}
+}
+
+// restarts tells which pods an update replaces.
+func (c *computation) restarts(op Op, live schema.Object) {
+	template := false
+	for _, d := range op.Diffs {
+		template = template || strings.HasPrefix(d.Path, "spec.template")
+	}
+	if !template {
+		return
+	}
+	var how string
+	switch o := live.(type) {
+	case *appsv1.Deployment:
+		how = fmt.Sprintf("its %d pods are replaced step by step", o.Status.Replicas)
+		if o.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+			how = fmt.Sprintf("its %d pods are stopped, then started anew", o.Status.Replicas)
+		}
+		if o.Status.Replicas == 0 {
+			return
+		}
+	case *appsv1.StatefulSet:
+		how = fmt.Sprintf("its %d pods are replaced one after the other", o.Status.Replicas)
+	case *appsv1.DaemonSet:
+		how = fmt.Sprintf("its pods on %d nodes are replaced", o.Status.DesiredNumberScheduled)
+	default:
+		return
+	}
+	c.plan.Consequences = append(c.plan.Consequences, Consequence{Object: op.Ref.String(), Kind: "Restart", Message: how})
+}
+
+// losses tells which data a deletion may destroy.
+func (c *computation) losses(ref render.Ref, live schema.Object) {
+	add := func(kind, message string) {
+		c.plan.Consequences = append(c.plan.Consequences, Consequence{Object: ref.String(), Kind: kind, Message: message})
+	}
+	switch ref.Resource.Kind {
+	case "PersistentVolumeClaim":
+		add("DataLoss", "the data of the volume may be lost with the claim")
+	case "PersistentVolume":
+		add("DataLoss", "the data of the volume may be lost")
+	case "Namespace":
+		add("NamespaceDelete", "everything in the namespace is deleted, whether Git declares it or not")
+	case "StatefulSet":
+		if s, ok := live.(*appsv1.StatefulSet); ok && len(s.Spec.VolumeClaimTemplates) > 0 {
+			add("DataLoss", "its volume claims stay and belong to nobody")
+		}
+	}
+}
+
+// guard refuses a commit that deletes more than its author can have meant.
+func (c *computation) guard() {
+	deletes, before := c.plan.Count(Delete), len(c.mine)
+	if c.in.AllowDeletes || deletes == 0 {
+		return
+	}
+	add := func(rule, message string) {
+		c.plan.Findings = append(c.plan.Findings, v1alpha1.Finding{Rule: rule, Message: message,
+			Hint: "if it is meant, add the line \"Writ-Allow-Deletes: true\" to the commit message"})
+	}
+	limit, percent := c.in.MaxDeletes, c.in.MaxDeletePercent
+	if limit == 0 {
+		limit = 50
+	}
+	if percent == 0 {
+		percent = 20
+	}
+	switch {
+	case c.plan.Declared == 0:
+		add("EmptyRepository", fmt.Sprintf("the commit declares no object at all; %d would be deleted", deletes))
+	case deletes > limit:
+		add("TooManyDeletes", fmt.Sprintf("the commit deletes %d objects; without a word %d may go", deletes, limit))
+	case deletes > freeDeletes && deletes*100 > before*percent:
+		add("TooManyDeletes", fmt.Sprintf("the commit deletes %d of %d objects; without a word %d %% may go", deletes, before, percent))
+	}
+}

@@ -1,0 +1,188 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// Action is what happens to an object.
+type Action string
+
+// The actions of an Op.
+const (
+	Create Action = "create"
+	Update Action = "update"
+	Delete Action = "delete"
+)
+
+// Op is what happens to one object.
+type Op struct {
+	Action Action
+	render.Head
+	// Diffs are the fields that change, for Update. None: the object is as
+	// declared, and Git takes over its fields.
+	Diffs []Diff
+	// Object is what Git declares as the Go type, with the defaults of the
+	// kind; Fields is the JSON of the manifest. Both nil for Delete.
+	Object schema.Object
+	Fields []byte
+}
+
+// Diff is one field that changes. Old and New are JSON; "" where there is no
+// value.
+type Diff struct {
+	Path string `json:"path"`
+	Old  string `json:"old,omitempty"`
+	New  string `json:"new,omitempty"`
+}
+
+// Consequence is something that follows from an op and that its author may not
+// expect.
+type Consequence struct {
+	Object  string `json:"object"`
+	Kind    string `json:"kind"` // Restart, DataLoss, NamespaceDelete
+	Message string `json:"message"`
+}
+
+// Plan is what a commit does to the cluster.
+type Plan struct {
+	// Ops are in the order in which they enter the store: what others need
+	// first, deletions last and in the reverse order.
+	Ops []Op
+	// Declared is how many objects the commit declares, Unchanged how many of
+	// them are already as declared.
+	Declared, Unchanged int
+	// Inventories are to be written in the same transaction.
+	Inventories  []InventoryOp
+	Consequences []Consequence
+	// Findings are why the plan must not be applied.
+	Findings []v1alpha1.Finding
+}
+
+// InventoryOp is the write of one inventory. Object is nil for a deletion;
+// ResourceVersion is that of the inventory that was read, "0" for none.
+type InventoryOp struct {
+	Name            string
+	Object          *v1alpha1.Inventory
+	ResourceVersion string
+}
+
+// Empty says whether nothing is to be done.
+func (p *Plan) Empty() bool { return len(p.Ops) == 0 && len(p.Inventories) == 0 }
+
+// Count returns how many ops have the action.
+func (p *Plan) Count(a Action) int {
+	n := 0
+	for i := range p.Ops {
+		if p.Ops[i].Action == a {
+			n++
+		}
+	}
+	return n
+}
+
+// Live is the cluster as it is. client.Cache is one.
+type Live interface {
+	Get(r *schema.Resource, key schema.Key) (schema.Object, bool)
+}
+
+// Desired is one declared object. Fields may be nil for one of a unit that is
+// not Stale.
+type Desired struct {
+	render.Head
+	Fields []byte
+}
+
+// Unit is what one unit of the commit declares.
+type Unit struct {
+	Path    string
+	Hash    string
+	Objects []Desired
+}
+
+// Input is everything that a plan depends on.
+type Input struct {
+	Repository string
+	// SHA, Author and Time of the commit, for the inventories.
+	SHA, Author string
+	Time        time.Time
+
+	Units []Unit
+	// Inventories are those of all repositories.
+	Inventories []*v1alpha1.Inventory
+	Live        Live
+	// Unreadable says of which kinds the live objects cannot be read; these are
+	// compared by the hash in the inventory. nil: all can.
+	Unreadable func(*schema.Resource) bool
+
+	// AllowDeletes lifts the deletion budget.
+	AllowDeletes bool
+	// MaxDeletes and MaxDeletePercent are the budget: a commit may delete so
+	// many objects, or so great a part of all that the repository declared.
+	// Zero values take 50 objects and 20 %.
+	MaxDeletes, MaxDeletePercent int
+}
+
+// freeDeletes is how many objects a commit may delete whatever part of a small
+// repository they are.
+const freeDeletes = 10
+
+// Compute decides what the commit does to the cluster.
+func Compute(in Input) *Plan {
+	c := newComputation(in)
+	for i := range in.Units {
+		for j := range in.Units[i].Objects {
+			c.object(&in.Units[i].Objects[j])
+		}
+		c.inventory(&in.Units[i])
+	}
+	c.prune()
+	c.guard()
+	slices.SortStableFunc(c.plan.Ops, order)
+	slices.SortStableFunc(c.plan.Consequences, func(a, b Consequence) int { return cmp.Compare(a.Object, b.Object) })
+	return c.plan
+}
+
+// order puts what others need first, and deletions last in reverse.
+func order(a, b Op) int {
+	if del := a.Action == Delete; del != (b.Action == Delete) {
+		if del {
+			return 1
+		}
+		return -1
+	} else if del {
+		a, b = b, a
+	}
+	return cmp.Or(cmp.Compare(rank(a.Resource), rank(b.Resource)), cmp.Compare(a.Resource.Kind, b.Resource.Kind),
+		cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
+}
+
+// rank is the place of a kind in a commit. Everything enters at one revision;
+// the order is that of the events, so that a controller that sees a Deployment
+// has seen its namespace, its account and its configuration.
+func rank(r *schema.Resource) int {
+	switch r.Kind {
+	case "Namespace":
+		return 0
+	case "Cluster", "Repository", "CustomResourceDefinition", "StorageClass", "PriorityClass", "IngressClass":
+		return 1
+	case "ServiceAccount", "Role", "ClusterRole":
+		return 2
+	case "RoleBinding", "ClusterRoleBinding", "ResourceQuota", "LimitRange", "NetworkPolicy":
+		return 3
+	case "ConfigMap", "Secret", "PersistentVolume", "PersistentVolumeClaim":
+		return 4
+	case "Service", "Endpoints", "EndpointSlice":
+		return 5
+	case "Pod", "ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob":
+		return 7
+	case "Ingress", "HorizontalPodAutoscaler":
+		return 8
+	}
+	return 6
+}

@@ -1,0 +1,257 @@
+// Package reconciler makes the cluster what a Git branch says:
+//
+//	source ──> render ──> validate ──> plan ──> apply ──> watch health ──> report
+//	 newest     files      every       desired   one        of every
+//	 head wins  changed    finding     vs live   transaction declared object
+//
+// It watches the source and the objects that Git declares. It owns the fields
+// that Git declares (field manager "writ"), Inventory objects, Commit objects
+// and the Repository object of its source.
+//
+// It promises that a commit enters the cluster whole or not at all, that a bad
+// commit changes nothing and holds up nobody, that what someone else changes of
+// what Git declares is put back, and that nothing is deleted that the
+// repository did not declare.
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// Config is everything the reconciler needs from outside.
+type Config struct {
+	// Client writes as the user system:writ:reconciler.
+	Client client.Backend
+	Source Source
+	// Repository is the name of the Repository object. Default "cluster".
+	Repository string
+	// Spec is what the Repository object says, as the flags give it.
+	Spec v1alpha1.RepositorySpec
+	// HealthTimeout is how long a commit may take to become healthy. Default
+	// 10 minutes.
+	HealthTimeout time.Duration
+	Log           *slog.Logger
+	Metrics       prometheus.Registerer // nil: none
+}
+
+// Delays of the loop. They pace writes of status and repeated failures, never
+// a commit.
+const (
+	statusDelay = 250 * time.Millisecond
+	healDelay   = 50 * time.Millisecond
+	minRetry    = time.Second
+	maxRetry    = time.Minute
+)
+
+// Reconciler follows one branch of one repository.
+type Reconciler struct {
+	cfg     Config
+	log     *slog.Logger
+	metrics *metrics
+	eval    *evaluator
+	watch   *watch
+
+	// Only the goroutine of Run touches these.
+	commit  *v1alpha1.Commit // that is applied, as last stored
+	head    *Commit          // to be done, or to be tried again
+	current *evaluation      // of the applied commit
+	first   bool             // nothing has been applied by this process yet
+	dirty   map[render.Ref]bool
+	ours    map[render.Ref]string // versions that the last writes made
+	retry   backoff               // of the head
+	heal    backoff
+	status  time.Time // when the status may next be written; zero: nothing to write
+}
+
+// New returns a reconciler; it starts nothing.
+func New(cfg Config) *Reconciler {
+	if cfg.Repository == "" {
+		cfg.Repository = "cluster"
+	}
+	if cfg.HealthTimeout == 0 {
+		cfg.HealthTimeout = 10 * time.Minute
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Reconciler{cfg: cfg, log: cfg.Log.With("repository", cfg.Repository), metrics: newMetrics(cfg.Metrics),
+		eval: newEvaluator(), watch: newWatch(cfg.Client.Cache()), first: true,
+		dirty: map[render.Ref]bool{}, ours: map[render.Ref]string{}}
+}
+
+// Run follows the branch until ctx is done.
+func (r *Reconciler) Run(ctx context.Context) error {
+	if err := r.declareRepository(ctx); err != nil {
+		return err
+	}
+	heads := make(chan fetched, 1)
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() { cancel(); <-done }()
+	go func() { defer close(done); r.fetch(ctx, heads) }()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-heads:
+			r.arrived(ctx, f)
+		case <-r.watch.notify:
+			r.events()
+		case <-timer.C:
+		}
+		if err := r.step(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		timer.Reset(r.wait(time.Now()))
+	}
+}
+
+// step does what is due: the head, then drift, then the status.
+func (r *Reconciler) step(ctx context.Context) error {
+	now := time.Now()
+	if r.head != nil && r.retry.due(now) {
+		if err := r.do(ctx, *r.head); err != nil {
+			r.retry.failed(now)
+			r.log.Warn("commit not applied yet", "commit", r.head.SHA, "err", err)
+		} else {
+			r.head, r.retry = nil, backoff{}
+		}
+	}
+	if len(r.dirty) > 0 && r.heal.due(now) {
+		if err := r.putBack(ctx); err != nil {
+			r.heal.failed(now)
+			r.log.Warn("drift not healed yet", "err", err)
+		} else {
+			r.heal = backoff{}
+		}
+	}
+	if !r.status.IsZero() && !now.Before(r.status) {
+		r.progress(ctx, now)
+	}
+	return ctx.Err()
+}
+
+// wait is how long nothing is due.
+func (r *Reconciler) wait(now time.Time) time.Duration {
+	next := now.Add(time.Hour)
+	sooner := func(t time.Time) {
+		if t.Before(next) {
+			next = t
+		}
+	}
+	if r.head != nil {
+		sooner(r.retry.at)
+	}
+	if len(r.dirty) > 0 {
+		sooner(r.heal.at)
+	}
+	if !r.status.IsZero() {
+		sooner(r.status)
+	}
+	if c := r.commit; c != nil && c.Status.Phase == v1alpha1.CommitApplied && c.Status.AppliedTime != nil {
+		deadline := c.Status.AppliedTime.Add(r.cfg.HealthTimeout)
+		if r.status.IsZero() {
+			r.status = deadline
+		}
+		sooner(deadline)
+	}
+	return max(next.Sub(now), time.Millisecond)
+}
+
+// events takes what the watch has seen.
+func (r *Reconciler) events() {
+	now := time.Now()
+	for ref, p := range r.watch.take() {
+		if p.changed && r.ours[ref] != p.version {
+			if len(r.dirty) == 0 && r.heal.delay == 0 {
+				r.heal.at = now.Add(healDelay) // gather what comes together
+			}
+			r.dirty[ref] = true
+		}
+	}
+	if due := now.Add(statusDelay); r.commit != nil && (r.status.IsZero() || due.Before(r.status)) {
+		r.status = due
+	}
+}
+
+// backoff paces repeated failures.
+type backoff struct {
+	delay time.Duration
+	at    time.Time
+}
+
+func (b *backoff) due(now time.Time) bool { return !now.Before(b.at) }
+
+func (b *backoff) failed(now time.Time) {
+	b.delay = min(max(2*b.delay, minRetry), maxRetry)
+	b.at = now.Add(b.delay)
+}
+
+// fetched is what came of asking the source.
+type fetched struct {
+	commit Commit
+	err    error
+}
+
+// fetch asks the source when it says that there may be something new, and
+// again after a failure. Only the newest answer waits to be taken.
+func (r *Reconciler) fetch(ctx context.Context, out chan fetched) {
+	var b backoff
+	for {
+		c, err := r.cfg.Source.Fetch(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-out: // an older answer that nobody took
+		default:
+		}
+		out <- fetched{c, err}
+		var again <-chan time.Time
+		if err != nil {
+			b.failed(time.Now())
+			again = time.After(b.delay)
+		} else {
+			b = backoff{}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.cfg.Source.Changed():
+		case <-again:
+		}
+	}
+}
+
+// arrived takes an answer of the source.
+func (r *Reconciler) arrived(ctx context.Context, f fetched) {
+	if f.err != nil {
+		r.metrics.fetchErrors.Inc()
+		r.log.Warn("repository not read", "err", f.err)
+		r.repositoryFailed(ctx, f.err)
+		return
+	}
+	if r.suspended() {
+		return
+	}
+	if r.commit != nil && r.commit.Spec.SHA == f.commit.SHA && r.head == nil {
+		r.repositoryReady(ctx, f.commit.SHA)
+		return
+	}
+	if r.head == nil || r.head.SHA != f.commit.SHA {
+		r.head, r.retry = &f.commit, backoff{}
+	}
+}
+
+func wrap(what string, err error) error { return fmt.Errorf("%s: %w", what, err) }

@@ -1,0 +1,197 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/cuecontext"
+	cueerrors "cuelang.org/go/cue/errors"
+	"cuelang.org/go/cue/load"
+	"cuelang.org/go/cue/token"
+	"cuelang.org/go/mod/modfile"
+	"cuelang.org/go/mod/module"
+
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// evalTimeout bounds the evaluation of one CUE package. Packages that people
+// write take milliseconds.
+const evalTimeout = 10 * time.Second
+
+// maxSearch is how many levels below the package the manifests are looked for.
+const maxSearch = 5
+
+// renderCUE evaluates a package. CUE cannot be interrupted: when the time is
+// up the evaluation is left behind, and the finding keeps the commit out, so
+// that the package is not evaluated again before it changes.
+func renderCUE(ctx context.Context, u *Unit) (*Rendered, error) {
+	ctx, cancel := context.WithTimeout(ctx, evalTimeout)
+	defer cancel()
+	done := make(chan *Rendered, 1)
+	go func() { done <- evaluate(u) }()
+	select {
+	case out := <-done:
+		return out, nil
+	case <-ctx.Done():
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, ctx.Err()
+		}
+		out := &Rendered{}
+		out.find(v1alpha1.Finding{File: u.Path, Rule: "TooSlow",
+			Message: fmt.Sprintf("the CUE package is not evaluated after %s", evalTimeout), Hint: "make it smaller, or split it"})
+		return out, nil
+	}
+}
+
+// evaluate loads the packages of the unit's folder and collects their manifests.
+func evaluate(u *Unit) (out *Rendered) {
+	out = &Rendered{}
+	defer func() {
+		if p := recover(); p != nil {
+			out = &Rendered{}
+			out.find(v1alpha1.Finding{File: u.Path, Rule: "Syntax", Message: fmt.Sprintf("the CUE evaluator broke down: %v", p)})
+		}
+	}()
+	names, err := packageNames(u)
+	if err != nil {
+		out.cueError(u, err)
+		return out
+	}
+	for _, name := range names {
+		instances := load.Instances([]string{"."}, &load.Config{
+			Dir: "/" + u.Path, FS: u.cue.fs, Package: name, Registry: noRegistry{}, AcceptLegacyModules: true,
+			FromFSPath: func(p string) string { return strings.TrimPrefix(p, "/") },
+		})
+		for _, inst := range instances {
+			if inst.Err != nil {
+				out.cueError(u, inst.Err)
+				continue
+			}
+			v := cuecontext.New().BuildInstance(inst)
+			if err := v.Validate(); err != nil {
+				out.cueError(u, err)
+				continue
+			}
+			out.search(u, v, v.Pos(), 0)
+		}
+	}
+	return out
+}
+
+// packageNames lists the packages of a folder; "_" stands for files of none.
+func packageNames(u *Unit) ([]string, error) {
+	entries, err := u.cue.fs.ReadDir(u.Path)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		p := path.Join(u.Path, e.Name())
+		if e.IsDir() || hidden(p) {
+			continue
+		}
+		data, err := u.cue.fs.ReadFile(p)
+		if err != nil {
+			return nil, err
+		}
+		name := readHeader(p, data).pkg
+		if name == "" {
+			name = "_"
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// search collects the structs that have an apiVersion and a kind. Hidden
+// fields, definitions and optional fields are not exported, as in cue export.
+// near is the place in this package that led to the value.
+func (r *Rendered) search(u *Unit, v cue.Value, near token.Pos, depth int) {
+	if depth > maxSearch {
+		return
+	}
+	if p := v.Pos(); p.IsValid() && path.Dir(strings.TrimPrefix(p.Filename(), "/")) == u.Path {
+		near = p
+	}
+	switch v.IncompleteKind() {
+	case cue.StructKind:
+		if isManifest(v) {
+			r.export(u, v, near)
+			return
+		}
+		for it, err := v.Fields(); err == nil && it.Next(); {
+			r.search(u, it.Value(), near, depth+1)
+		}
+	case cue.ListKind:
+		for it, err := v.List(); err == nil && it.Next(); {
+			r.search(u, it.Value(), near, depth+1)
+		}
+	}
+}
+
+func isManifest(v cue.Value) bool {
+	_, noKind := v.LookupPath(cue.ParsePath("kind")).String()
+	_, noVersion := v.LookupPath(cue.ParsePath("apiVersion")).String()
+	return noKind == nil && noVersion == nil
+}
+
+// export adds one manifest of the package.
+func (r *Rendered) export(u *Unit, v cue.Value, near token.Pos) {
+	if err := v.Validate(cue.Concrete(true), cue.Final()); err != nil {
+		r.cueError(u, err)
+		return
+	}
+	n, err := cueNode(v, 0)
+	if err != nil {
+		r.cueError(u, err)
+		return
+	}
+	if near.IsValid() {
+		n.pos = near
+	}
+	identify(r, n)
+}
+
+// cueError adds the findings of a CUE error, one for each place. Of the places
+// that an error names the one in the package itself is taken, since that is
+// where the author can mend it.
+func (r *Rendered) cueError(u *Unit, err error) {
+	for _, e := range cueerrors.Errors(err) {
+		f := v1alpha1.Finding{File: u.Path, Rule: "CUE", Field: strings.Join(e.Path(), ".")}
+		f.Message = strings.TrimPrefix(strings.ReplaceAll(e.Error(), "\n", " "), f.Field+": ")
+		for _, p := range append(cueerrors.Positions(e), e.Position()) {
+			file := strings.TrimPrefix(p.Filename(), "/")
+			if p.IsValid() && (f.Line == 0 || path.Dir(f.File) != u.Path && path.Dir(file) == u.Path) {
+				f.File, f.Line, f.Column = file, p.Line(), p.Column()
+			}
+		}
+		if !slices.Contains(r.Findings, f) {
+			r.find(f)
+		}
+	}
+}
+
+// noRegistry refuses to download modules: a commit renders from itself.
+type noRegistry struct{}
+
+var errNoNetwork = errors.New("CUE modules are not downloaded: keep a copy under cue.mod/pkg in the repository")
+
+func (noRegistry) ModFile(context.Context, module.Version) (*modfile.File, error) {
+	return nil, errNoNetwork
+}
+
+func (noRegistry) Fetch(context.Context, module.Version) (module.SourceLoc, error) {
+	return module.SourceLoc{}, errNoNetwork
+}
+
+func (noRegistry) ModuleVersions(context.Context, string) ([]string, error) {
+	return nil, errNoNetwork
+}

@@ -1,0 +1,16 @@
+// Package render turns the files of a commit into manifests: YAML and JSON
+// files as they are, and CUE packages evaluated.
+//
+// It watches nothing and owns nothing; it reads the tree that it is given and
+// never the network or the disk. It promises that the same files give the same
+// manifests in the same order, that every manifest knows the file and line it
+// came from, that all that is wrong with a file is reported and not only the
+// first thing, and that hostile input costs a bounded amount of time and
+// memory.
+//
+// What is rendered together is a Unit: one YAML or JSON file, or all files of
+// one CUE package. A unit carries a hash of everything it reads, so that
+// callers can leave out what has not changed:
+//
+//	tree ──Scan──> units (path, hash) ──Render, only the changed──> manifests + findings
+package render

@@ -1,0 +1,184 @@
+package render
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/token"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// defaultNamespace is where namespaced objects go that name none.
+const defaultNamespace = "default"
+
+// identify turns a value into manifests: one, or those of a List.
+func identify(out *Rendered, n *node) {
+	if n.kind != mapNode {
+		out.find(at(n.pos, "MissingKind", "is no manifest: a manifest is a map with apiVersion and kind"))
+		return
+	}
+	apiVersion, kind := n.str("apiVersion"), n.str("kind")
+	if items := n.get("items"); items != nil && items.kind == listNode && strings.HasSuffix(kind, "List") {
+		expand(out, n, apiVersion, strings.TrimSuffix(kind, "List"))
+		return
+	}
+	switch {
+	case apiVersion == "" && kind == "":
+		f := at(n.pos, "MissingKind", "has no apiVersion and no kind, so it is no manifest")
+		f.Hint = "if it is not meant for the cluster, list the file in " + ignoreFile
+		out.find(f)
+	case kind == "":
+		f := at(n.pos, "MissingKind", "has no kind")
+		f.Field = "kind"
+		out.find(f)
+	case apiVersion == "":
+		f := at(n.pos, "MissingKind", kind+" has no apiVersion")
+		f.Field = "apiVersion"
+		f.Hint = hintVersion(kind, "")
+		out.find(f)
+	default:
+		manifest(out, n, apiVersion, kind)
+	}
+}
+
+// expand reads the items of a List. Those of a typed one may leave out what
+// the list already says.
+func expand(out *Rendered, n *node, apiVersion, kind string) {
+	for _, item := range n.get("items").items {
+		if kind != "" && item.kind == mapNode {
+			item.setDefault("apiVersion", apiVersion)
+			item.setDefault("kind", kind)
+		}
+		identify(out, item)
+	}
+}
+
+// manifest adds one manifest, or says why it is none.
+func manifest(out *Rendered, n *node, apiVersion, kind string) {
+	gv, err := kschema.ParseGroupVersion(apiVersion)
+	r := schema.ByGVK(gv.WithKind(kind))
+	if err != nil || r == nil {
+		out.find(unknownKind(n, apiVersion, kind))
+		return
+	}
+	key := schema.Key{Namespace: n.str("metadata", "namespace"), Name: n.str("metadata", "name")}
+	switch {
+	case r.Namespaced && key.Namespace == "":
+		key.Namespace = defaultNamespace
+	case !r.Namespaced && key.Namespace != "":
+		f := at(n.get("metadata", "namespace").pos, "Forbidden", kind+" does not belong to a namespace")
+		f.Object, f.Field, f.Hint = ObjectName(kind, schema.Key{Name: key.Name}), "metadata.namespace", "remove the line"
+		out.find(f)
+		key.Namespace = ""
+		n.get("metadata").remove("namespace")
+	}
+	clean(n, r)
+	data := n.appendJSON(make([]byte, 0, 1024))
+	out.Manifests = append(out.Manifests, Manifest{
+		Head: Head{Ref: Ref{r, key}, File: n.pos.Filename(), Line: n.pos.Line(), Column: n.pos.Column(), Hash: hashOf(data)},
+		JSON: data,
+		expr: func() ast.Expr { return n.expr() },
+	})
+}
+
+// clean takes out what a manifest may carry and nobody can declare: the status
+// and the empty creation time that tools print. The strings of a Secret become
+// the data that the server would make of them.
+func clean(n *node, r *schema.Resource) {
+	if r.Status {
+		n.remove("status")
+	}
+	for _, meta := range []*node{n.get("metadata"), n.get("spec", "template", "metadata")} {
+		if t := meta.get("creationTimestamp"); t != nil && t.kind == nullNode {
+			meta.remove("creationTimestamp")
+		}
+	}
+	if r.Kind == "Secret" && r.Group == "" {
+		encodeSecret(n)
+	}
+}
+
+func encodeSecret(n *node) {
+	texts := n.get("stringData")
+	if texts == nil || texts.kind != mapNode {
+		return
+	}
+	for _, f := range texts.fields {
+		if f.val.kind != stringNode {
+			return // the schema says what is wrong
+		}
+	}
+	data := n.get("data")
+	if data == nil || data.kind != mapNode {
+		n.remove("data")
+		data = &node{kind: mapNode, pos: texts.pos}
+		n.fields = append(n.fields, field{"data", texts.pos, data})
+	}
+	for _, f := range texts.fields {
+		data.remove(f.key)
+		v := &node{kind: stringNode, pos: f.val.pos, text: base64.StdEncoding.EncodeToString([]byte(f.val.text))}
+		data.fields = append(data.fields, field{f.key, f.pos, v})
+	}
+	n.remove("stringData")
+}
+
+// unknownKind says that there is no such kind, and which the author may mean.
+func unknownKind(n *node, apiVersion, kind string) v1alpha1.Finding {
+	f := at(n.get("kind").pos, "UnknownKind", fmt.Sprintf("there is no kind %s in %s", kind, apiVersion))
+	f.Field, f.Object = "kind", ObjectName(kind, schema.Key{Namespace: n.str("metadata", "namespace"), Name: n.str("metadata", "name")})
+	if kind == "Kustomization" {
+		f.Hint = "kustomizations are not built; commit what they produce, and list the folder in " + ignoreFile
+		return f
+	}
+	if h := hintVersion(kind, apiVersion); h != "" {
+		f = at(n.get("apiVersion").pos, f.Rule, f.Message)
+		f.Field, f.Hint = "apiVersion", h
+		return f
+	}
+	best := 1 + len(kind)/3
+	for _, r := range schema.Resources {
+		if d := distance(strings.ToLower(kind), strings.ToLower(r.Kind)); d <= best {
+			best, f.Hint = d-1, fmt.Sprintf("did you mean %s in %s?", r.Kind, r.APIVersion())
+		}
+	}
+	return f
+}
+
+// hintVersion names the apiVersion of a kind.
+func hintVersion(kind, not string) string {
+	for _, r := range schema.Resources {
+		if r.Kind == kind && r.APIVersion() != not {
+			return fmt.Sprintf("did you mean apiVersion: %s?", r.APIVersion())
+		}
+	}
+	return ""
+}
+
+func at(p token.Pos, rule, message string) v1alpha1.Finding {
+	return v1alpha1.Finding{File: p.Filename(), Line: p.Line(), Column: p.Column(), Rule: rule, Message: message}
+}
+
+// distance is how many letters must change to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

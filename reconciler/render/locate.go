@@ -1,0 +1,98 @@
+package render
+
+import (
+	"strconv"
+	"strings"
+
+	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/token"
+)
+
+// Locate returns the place of a field in a manifest, as far down the path as
+// the manifest goes: "spec.template.spec.containers[0].image". Elements of a
+// list are named by index or by key, as in [name="web"].
+func Locate(e ast.Expr, path string) token.Position {
+	pos := e.Pos()
+	for _, step := range steps(path) {
+		key, value := child(e, step)
+		if value == nil {
+			break
+		}
+		e = value
+		if pos = value.Pos(); key != nil {
+			pos = key.Pos()
+		}
+	}
+	return pos.Position()
+}
+
+// steps splits a path: `a.b[name="x"].c` is a, b, [name="x"], c.
+func steps(path string) []string {
+	var out []string
+	start, quoted := 0, false
+	cut := func(end int) {
+		if s := path[start:end]; s != "" {
+			out = append(out, s)
+		}
+	}
+	for i := 0; i < len(path); i++ {
+		switch c := path[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '.':
+			cut(i)
+			start = i + 1
+		case c == '[':
+			cut(i)
+			start = i
+		case c == ']':
+			cut(i + 1)
+			start = i + 1
+		}
+	}
+	cut(len(path))
+	return out
+}
+
+// child goes one step down; key is the label where the step is a field.
+func child(e ast.Expr, step string) (key ast.Node, value ast.Expr) {
+	inner, isIndex := strings.CutPrefix(step, "[")
+	switch e := e.(type) {
+	case *ast.StructLit:
+		for _, d := range e.Elts {
+			if f, ok := d.(*ast.Field); ok && labelText(f.Label) == step {
+				return f.Label, f.Value
+			}
+		}
+	case *ast.ListLit:
+		if !isIndex {
+			return nil, nil
+		}
+		inner = strings.TrimSuffix(inner, "]")
+		if i, err := strconv.Atoi(inner); err == nil && i >= 0 && i < len(e.Elts) {
+			return nil, e.Elts[i]
+		}
+		for _, item := range e.Elts {
+			if hasKeys(item, inner) {
+				return nil, item
+			}
+		}
+	}
+	return nil, nil
+}
+
+// hasKeys says whether a map has the fields of `name="web"` or, where the
+// element has more keys, of the first of them.
+func hasKeys(item ast.Expr, keys string) bool {
+	keys, _, _ = strings.Cut(keys, ",")
+	name, want, _ := strings.Cut(keys, "=")
+	_, v := child(item, name)
+	lit, ok := v.(*ast.BasicLit)
+	return ok && strings.Trim(lit.Value, `"`) == strings.Trim(want, `"`)
+}
+
+func labelText(l ast.Label) string {
+	text, _, _ := ast.LabelName(l)
+	return text
+}

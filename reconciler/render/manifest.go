@@ -1,0 +1,71 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"cuelang.org/go/cue/ast"
+
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// Ref names one object of the cluster.
+type Ref struct {
+	Resource *schema.Resource
+	Key      schema.Key
+}
+
+// String names the object in findings: Deployment/shop/web.
+func (r Ref) String() string { return ObjectName(r.Resource.Kind, r.Key) }
+
+// Head says which object a manifest declares, and where.
+type Head struct {
+	Ref
+
+	File         string
+	Line, Column int
+
+	// Hash is the hash of the manifest's JSON, to see a change without showing
+	// it.
+	Hash string
+}
+
+// Object names the manifest in findings: Deployment/shop/web.
+func (h *Head) Object() string { return h.Ref.String() }
+
+// Manifest is one object that a commit declares.
+type Manifest struct {
+	Head
+	// JSON is what the manifest declares: the fields of the file and no others.
+	JSON []byte
+
+	expr func() ast.Expr
+}
+
+// Expr returns the manifest as CUE syntax whose positions point into the
+// file. It is made when asked for: most manifests are never asked.
+func (m *Manifest) Expr() ast.Expr { return m.expr() }
+
+// ObjectName names an object in findings and texts: kind/namespace/name, or
+// kind/name for a cluster-scoped one.
+func ObjectName(kind string, key schema.Key) string { return kind + "/" + key.String() }
+
+// Rendered is what became of a unit. Manifests are in the order of the file.
+type Rendered struct {
+	Manifests []Manifest
+	Findings  []v1alpha1.Finding
+}
+
+func (r *Rendered) find(f v1alpha1.Finding) { r.Findings = append(r.Findings, f) }
+
+// hashOf returns the hash that an inventory keeps of a rendered object.
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:12])
+}
+
+// NamespaceKind is the kind that other objects live in.
+var NamespaceKind = kschema.GroupVersionKind{Version: "v1", Kind: "Namespace"}

@@ -1,0 +1,71 @@
+package render
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// Render reads a unit. The error is that of a file that could not be read or
+// of ctx; everything that is wrong with the content is a finding.
+func Render(ctx context.Context, u *Unit) (*Rendered, error) {
+	if u.format == formatCUE {
+		return renderCUE(ctx, u)
+	}
+	out := &Rendered{}
+	if u.file.Size > maxFileSize {
+		out.find(tooLarge(u.Path, u.file.Size))
+		return out, nil
+	}
+	data, err := u.file.read(maxFileSize)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFileSize {
+		out.find(tooLarge(u.Path, int64(len(data))))
+		return out, nil
+	}
+	if f, bad := checkText(u.Path, data); bad {
+		out.find(f)
+		return out, nil
+	}
+	if u.format == formatJSON {
+		renderJSON(out, u.Path, data)
+	} else {
+		renderYAML(out, u.Path, data)
+	}
+	if len(out.Findings) > maxFindings {
+		out.Findings = out.Findings[:maxFindings]
+	}
+	return out, nil
+}
+
+func tooLarge(file string, size int64) v1alpha1.Finding {
+	return v1alpha1.Finding{File: file, Rule: "TooLarge",
+		Message: "is " + megabytes(size) + " long; a manifest file may have " + megabytes(maxFileSize),
+		Hint:    "split the file, or list it in " + ignoreFile + " if it is no manifest"}
+}
+
+// checkText refuses what is not UTF-8 text, at its position.
+func checkText(file string, data []byte) (v1alpha1.Finding, bool) {
+	if utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 {
+		return v1alpha1.Finding{}, false
+	}
+	at := 0
+	for at < len(data) {
+		r, n := utf8.DecodeRune(data[at:])
+		if r == utf8.RuneError && n == 1 || r == 0 {
+			break
+		}
+		at += n
+	}
+	line := 1 + bytes.Count(data[:at], []byte("\n"))
+	column := at - bytes.LastIndexByte(data[:at], '\n')
+	return v1alpha1.Finding{File: file, Line: line, Column: column, Rule: "Syntax",
+		Message: "the file is not UTF-8 text", Hint: "save it as UTF-8"}, true
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }

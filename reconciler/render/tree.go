@@ -1,0 +1,45 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+)
+
+// File is one file of a commit. Its path is slash-separated and relative to
+// the root of the repository.
+type File struct {
+	Path string
+	Blob string // Git hash of the content
+	Mode fs.FileMode
+	Size int64
+	Open func() (io.ReadCloser, error)
+}
+
+// Tree is the files of one commit, below the folder that the cluster follows.
+// It yields them in the order of their paths. A file that cannot be accepted
+// comes with a *FileError, and the walk goes on; any other error ends it.
+type Tree interface {
+	Walk() iter.Seq2[File, error]
+}
+
+// FileError is one file that cannot be accepted.
+type FileError struct{ Path, Rule, Message string }
+
+// Error implements error.
+func (e *FileError) Error() string { return e.Path + ": " + e.Message }
+
+// read returns the content of a file, at most max bytes of it.
+func (f File) read(max int64) ([]byte, error) {
+	r, err := f.Open()
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", f.Path, err)
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, max+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Path, err)
+	}
+	return data, nil
+}

@@ -1,0 +1,173 @@
+// Package report tells how far commits have come: Commit objects with their
+// phases, findings and times, the status of the Repository, and events.
+//
+// It watches nothing. It writes Commit objects, the status of Repository
+// objects, and Events about both, and nobody else does. The functions here
+// make values and ops; the reconciler stores those that belong to the commit in
+// the commit's own transaction.
+package report
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler/plan"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// Kept is how many commits of a repository are remembered.
+const Kept = 50
+
+// maxFindings is how many findings a Commit object carries.
+const maxFindings = 200
+
+var commits = schema.ResourceFor[*v1alpha1.Commit]()
+
+// CommitName is the name of the Commit object of a Git commit.
+func CommitName(repository, sha string) string {
+	return repository + "-" + sha[:min(12, len(sha))]
+}
+
+// NewCommit makes the object of a commit that has just been seen.
+func NewCommit(spec v1alpha1.CommitSpec, now time.Time) *v1alpha1.Commit {
+	c := &v1alpha1.Commit{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Commit"},
+		ObjectMeta: metav1.ObjectMeta{Name: CommitName(spec.Repository, spec.SHA)},
+		Spec:       spec,
+	}
+	c.Status = v1alpha1.CommitStatus{Phase: v1alpha1.CommitPending, Reason: "Evaluating", Message: "the commit is read and checked", SeenTime: micro(now)}
+	return c
+}
+
+// Create stores a new Commit object with its status.
+func Create(c *v1alpha1.Commit) []client.Op {
+	return []client.Op{
+		{Verb: client.VerbCreate, Resource: commits, Key: schema.KeyOf(c), Object: c, FieldManager: plan.Manager},
+		Status(c),
+	}
+}
+
+// Status stores the status of a Commit object, whatever it was before: there
+// is one writer.
+func Status(c *v1alpha1.Commit) client.Op {
+	c = c.DeepCopy()
+	c.ResourceVersion = ""
+	return client.Op{Verb: client.VerbUpdate, Resource: commits, Key: schema.KeyOf(c), Object: c, Subresource: "status", FieldManager: plan.Manager}
+}
+
+// Applied says that the plan of the commit is in the store. A commit that has
+// been applied before and comes back, by a reset of the branch, was seen anew.
+func Applied(c *v1alpha1.Commit, p *plan.Plan, again, now time.Time) {
+	if c.Status.Phase != v1alpha1.CommitPending {
+		c.Status.SeenTime = micro(again)
+	}
+	c.Status = v1alpha1.CommitStatus{
+		Phase: v1alpha1.CommitApplied, Reason: "Progressing", Message: "the cluster works towards the commit",
+		SeenTime: c.Status.SeenTime, AppliedTime: micro(now),
+		Objects: int32(p.Declared), Created: int32(p.Count(plan.Create)), Updated: int32(p.Count(plan.Update)),
+		Deleted: int32(p.Count(plan.Delete)), Unchanged: int32(p.Unchanged),
+	}
+}
+
+// Refused says that the commit does not enter the cluster, and why.
+func Refused(c *v1alpha1.Commit, findings []v1alpha1.Finding, now time.Time) {
+	s := &c.Status
+	s.Phase, s.Reason, s.FailedTime = v1alpha1.CommitFailed, "Refused", micro(now)
+	s.Message = plural(len(findings), "finding") + "; the cluster is as it was before"
+	s.Findings = findings[:min(len(findings), maxFindings)]
+	s.Unhealthy = nil
+}
+
+// Health says how many of the declared objects are healthy.
+type Health struct {
+	Ready, Total int
+	Unhealthy    []v1alpha1.ObjectHealth
+}
+
+// Progress moves an applied commit on: to Healthy when all objects are, to
+// Failed when that takes longer than it may. It says whether anything that
+// people see has changed.
+func Progress(c *v1alpha1.Commit, h Health, now time.Time, timeout time.Duration) bool {
+	before := c.Status.DeepCopy()
+	s := &c.Status
+	s.Ready = int32(h.Ready)
+	s.Unhealthy = h.Unhealthy
+	switch {
+	case h.Ready == h.Total:
+		s.Phase, s.Reason, s.Message = v1alpha1.CommitHealthy, "Healthy", "all "+plural(h.Total, "object")+" are healthy"
+		if s.HealthyTime == nil {
+			s.HealthyTime = micro(now)
+		}
+	case s.Phase == v1alpha1.CommitHealthy:
+		// It was reached once; what breaks later is not the commit's doing.
+		s.Reason, s.Message = "Degraded", plural(h.Total-h.Ready, "object")+" not healthy any more"
+	case s.AppliedTime != nil && now.Sub(s.AppliedTime.Time) >= timeout:
+		s.Phase, s.Reason = v1alpha1.CommitFailed, "NotHealthyInTime"
+		s.Message = plural(h.Total-h.Ready, "object") + " not healthy after " + timeout.String()
+		if s.FailedTime == nil {
+			s.FailedTime = micro(now)
+		}
+	default:
+		s.Message = plural(h.Total-h.Ready, "object") + " not healthy yet"
+	}
+	return !equalStatus(before, s)
+}
+
+// Close supersedes the commits that the new one takes the place of, and
+// forgets the oldest. all are the Commit objects of the repository.
+func Close(all []*v1alpha1.Commit, newest string) []client.Op {
+	var ops []client.Op
+	var old []*v1alpha1.Commit
+	for _, c := range all {
+		if c.Name == newest {
+			continue
+		}
+		old = append(old, c)
+	}
+	slices.SortFunc(old, func(a, b *v1alpha1.Commit) int { return seen(b).Compare(seen(a)) })
+	for i, c := range old {
+		switch {
+		case i >= Kept-1:
+			ops = append(ops, client.Op{Verb: client.VerbDelete, Resource: commits, Key: schema.KeyOf(c)})
+		case c.Status.Phase == v1alpha1.CommitPending || c.Status.Phase == v1alpha1.CommitApplied || c.Status.Phase == "":
+			c = c.DeepCopy()
+			c.Status.Phase, c.Status.Reason = v1alpha1.CommitSuperseded, "Superseded"
+			c.Status.Message = "a newer commit took its place: " + newest
+			c.Status.Unhealthy = nil
+			ops = append(ops, Status(c))
+		}
+	}
+	return ops
+}
+
+func seen(c *v1alpha1.Commit) time.Time {
+	if c.Status.SeenTime != nil {
+		return c.Status.SeenTime.Time
+	}
+	return c.CreationTimestamp.Time
+}
+
+func equalStatus(a, b *v1alpha1.CommitStatus) bool {
+	return a.Phase == b.Phase && a.Reason == b.Reason && a.Ready == b.Ready && slices.Equal(a.Unhealthy, b.Unhealthy)
+}
+
+func micro(t time.Time) *metav1.MicroTime { m := metav1.NewMicroTime(t); return &m }
+
+func plural(n int, what string) string {
+	s := itoa(n) + " " + what
+	if n != 1 {
+		s += "s"
+	}
+	return s
+}
+
+// Title is the first line of a commit message.
+func Title(message string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	return line
+}

@@ -1,0 +1,67 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/source"
+)
+
+// Commit is a commit of the source.
+type Commit = source.Commit
+
+// Source is the branch that the cluster follows. Its methods may be called
+// from several goroutines.
+type Source interface {
+	// Fetch asks for the newest commit and brings its files here.
+	Fetch(ctx context.Context) (Commit, error)
+	// Tree returns the files of a commit that was fetched.
+	Tree(sha string) (render.Tree, error)
+	// Changed delivers when there may be something new.
+	Changed() <-chan struct{}
+}
+
+// Git makes a Source of a Git source; path is the folder to follow.
+func Git(s *source.Source, path string) Source { return git{s, path} }
+
+type git struct {
+	*source.Source
+	path string
+}
+
+func (g git) Tree(sha string) (render.Tree, error) {
+	t, err := g.Source.Tree(sha)
+	if err != nil {
+		return nil, err
+	}
+	return Tree(t, g.path), nil
+}
+
+// Tree makes what the renderer reads of a source's tree; path is the folder
+// to follow.
+func Tree(t source.Tree, path string) render.Tree { return tree{t, path} }
+
+type tree struct {
+	source.Tree
+	path string
+}
+
+// Walk implements render.Tree.
+func (t tree) Walk() iter.Seq2[render.File, error] {
+	return func(yield func(render.File, error) bool) {
+		for f, err := range t.Tree.Walk(t.path) {
+			var bad *source.FileError
+			if errors.As(err, &bad) {
+				err = &render.FileError{Path: bad.Path, Rule: bad.Rule, Message: bad.Message}
+			}
+			file := render.File{Path: f.Path, Blob: f.Blob, Mode: f.Mode, Size: f.Size,
+				Open: func() (io.ReadCloser, error) { return f.Open() }}
+			if !yield(file, err) {
+				return
+			}
+		}
+	}
+}

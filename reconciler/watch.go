@@ -1,0 +1,164 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler/health"
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/report"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// maxUnhealthy is how many unhealthy objects a Commit names.
+const maxUnhealthy = 20
+
+// watch follows the declared objects: how they are, and which of them were
+// changed by someone else. Events only mark objects; what they mean is decided
+// when the reconciler takes them, on the newest state.
+type watch struct {
+	cache  client.Cache
+	notify chan struct{}
+
+	mu       sync.Mutex
+	declared map[render.Ref]struct{}
+	pending  map[render.Ref]pending
+
+	// Only the reconciler's goroutine touches these.
+	subscribed map[*schema.Resource]bool
+	unhealthy  map[render.Ref]health.Health
+}
+
+// pending is what has happened to an object since it was last looked at.
+type pending struct {
+	changed bool   // more than its status
+	version string // the newest version that changed more than the status
+}
+
+func newWatch(cache client.Cache) *watch {
+	return &watch{cache: cache, notify: make(chan struct{}, 1), declared: map[render.Ref]struct{}{}, pending: map[render.Ref]pending{},
+		subscribed: map[*schema.Resource]bool{}, unhealthy: map[render.Ref]health.Health{}}
+}
+
+// follow sets the objects to watch, and looks at all of them.
+func (w *watch) follow(ctx context.Context, heads []render.Head) error {
+	declared := make(map[render.Ref]struct{}, len(heads))
+	for i := range heads {
+		declared[heads[i].Ref] = struct{}{}
+	}
+	w.mu.Lock()
+	w.declared = declared
+	maps.DeleteFunc(w.pending, func(ref render.Ref, _ pending) bool { _, ok := declared[ref]; return !ok })
+	w.mu.Unlock()
+	for i := range heads {
+		r := heads[i].Resource
+		if w.subscribed[r] {
+			continue
+		}
+		w.subscribed[r] = true
+		if err := w.cache.Subscribe(ctx, r, func(ev client.Event) { w.observe(r, ev) }); err != nil {
+			return fmt.Errorf("subscribe to %s: %w", r, err)
+		}
+	}
+	clear(w.unhealthy)
+	for ref := range declared {
+		w.look(ref)
+	}
+	return nil
+}
+
+// observe notes an event. It runs in the cache's goroutine and must be quick.
+func (w *watch) observe(r *schema.Resource, ev client.Event) {
+	if ev.Object == nil {
+		return
+	}
+	ref := render.Ref{Resource: r, Key: schema.KeyOf(ev.Object)}
+	w.mu.Lock()
+	if _, ok := w.declared[ref]; !ok {
+		w.mu.Unlock()
+		return
+	}
+	p := w.pending[ref]
+	if drifted(ev) {
+		p.changed, p.version = true, ev.Object.GetResourceVersion()
+	}
+	w.pending[ref] = p
+	w.mu.Unlock()
+	select {
+	case w.notify <- struct{}{}:
+	default:
+	}
+}
+
+// drifted says whether an event may have changed what Git declares.
+func drifted(ev client.Event) bool {
+	switch {
+	case ev.Type == client.Deleted:
+		return true
+	case ev.Type != client.Modified:
+		return false
+	case ev.Old == nil:
+		return true
+	case ev.Object.GetGeneration() == 0, ev.Object.GetGeneration() != ev.Old.GetGeneration():
+		return true
+	}
+	return !maps.Equal(ev.Object.GetLabels(), ev.Old.GetLabels()) || !maps.Equal(ev.Object.GetAnnotations(), ev.Old.GetAnnotations())
+}
+
+// take returns what has happened since the last call, and takes a new look at
+// the health of every object concerned.
+func (w *watch) take() map[render.Ref]pending {
+	w.mu.Lock()
+	out := w.pending
+	w.pending = map[render.Ref]pending{}
+	w.mu.Unlock()
+	for ref := range out {
+		w.look(ref)
+	}
+	return out
+}
+
+// look computes the health of one object from the cache.
+func (w *watch) look(ref render.Ref) {
+	o, ok := w.cache.Get(ref.Resource, ref.Key)
+	if !ok {
+		o = nil
+	}
+	if h := health.Of(o); h.Status == health.Healthy {
+		delete(w.unhealthy, ref)
+	} else {
+		w.unhealthy[ref] = h
+	}
+}
+
+// health sums up: the worst come first.
+func (w *watch) health() report.Health {
+	w.mu.Lock()
+	total := len(w.declared)
+	w.mu.Unlock()
+	out := report.Health{Total: total, Ready: total - len(w.unhealthy)}
+	for ref, h := range w.unhealthy {
+		out.Unhealthy = append(out.Unhealthy, v1alpha1.ObjectHealth{Object: ref.String(), Health: string(h.Status), Message: h.Message})
+	}
+	slices.SortFunc(out.Unhealthy, func(a, b v1alpha1.ObjectHealth) int {
+		return cmp.Or(cmp.Compare(badness(b.Health), badness(a.Health)), cmp.Compare(a.Object, b.Object))
+	})
+	out.Unhealthy = out.Unhealthy[:min(len(out.Unhealthy), maxUnhealthy)]
+	return out
+}
+
+func badness(s string) int {
+	switch health.Status(s) {
+	case health.Degraded:
+		return 3
+	case health.Missing:
+		return 2
+	}
+	return 1
+}
