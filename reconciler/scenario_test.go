@@ -121,6 +121,8 @@ func (s *scenario) do(args []string, line string) error {
 		return s.commit(args[1], args[2], args[3:])
 	case "findings": // findings TREE: as in the file of the same name
 		return s.findings(args[1])
+	case "places": // places TREE: file:line:col, field and rule of the findings
+		return s.places(args[1])
 	case "counts": // counts TREE created/updated/deleted/unchanged
 		c := s.object(args[1])
 		if got := fmt.Sprintf("%d/%d/%d/%d", c.Status.Created, c.Status.Updated, c.Status.Deleted, c.Status.Unchanged); got != args[2] {
@@ -182,6 +184,17 @@ func (s *scenario) findings(tree string) error {
 		fmt.Fprintf(&b, "%s [%s]\n", Text(f), f.Rule)
 	}
 	if diff := cmp.Diff(s.files["findings-"+tree], b.String()); diff != "" {
+		return errors.New(diff)
+	}
+	return nil
+}
+
+func (s *scenario) places(tree string) error {
+	var b strings.Builder
+	for _, f := range s.object(tree).Status.Findings {
+		fmt.Fprintf(&b, "%s:%d:%d %s %s\n", f.File, f.Line, f.Column, f.Field, f.Rule)
+	}
+	if diff := cmp.Diff(s.files["places-"+tree], b.String()); diff != "" {
 		return errors.New(diff)
 	}
 	return nil

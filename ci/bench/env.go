@@ -77,7 +77,7 @@ func (e *env) stop(p *exec.Cmd) {
 // to the first 200 of /readyz.
 func (e *env) server(ctx context.Context) (*exec.Cmd, time.Duration, error) {
 	began := time.Now()
-	p, err := e.start(ctx, "server", "--listen", address)
+	p, err := e.start(ctx, "server", "--no-agent", "--listen", address)
 	if err != nil {
 		return nil, 0, err
 	}

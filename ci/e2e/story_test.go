@@ -442,7 +442,7 @@ func kill(c *cluster, id string) {
 // storyAgentAway: the node agent is stopped for a minute.
 func storyAgentAway(t *testing.T, c *cluster, _ string) {
 	c.stop("up", 15)
-	c.start("server", "server", "--data-dir", c.data)
+	c.start("server", "server", "--no-agent", "--data-dir", c.data)
 	c.start("agent", "agent", "--data-dir", c.data)
 	c.ready()
 	before := containers(c, "shop")

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -26,13 +27,23 @@ func (x *exchange) attributes() *authorizer.AttributesRecord {
 		APIGroup: rt.Group, APIVersion: rt.Version, Namespace: rt.Namespace,
 		Resource: rt.Plural, Subresource: rt.Subresource, Name: rt.Name,
 	}
-	// POST to namespaces/<ns>/bindings is the old way to post to pods/binding.
-	if rt.Verb == "proxy" {
-		a.Subresource = "proxy"
-		a.Verb = methodVerb(x.r.Method)
+	x.addSelectors(a)
+	return a
+}
+
+// addSelectors tells the authorizer how a collection is narrowed: a node may
+// list the pods that are bound to it, and no others.
+func (x *exchange) addSelectors(a *authorizer.AttributesRecord) {
+	switch x.route.Verb {
+	case "list", "watch", "deletecollection":
+	default:
+		return
 	}
-	if v := x.r.URL.Query().Get("fieldSelector"); v != "" && rt.IsResource {
-		// The Node authorizer lets a node list its own pods only.
+	if x.route.PathVerb || !strings.Contains(x.r.URL.RawQuery, "Selector") {
+		return
+	}
+	q := x.r.URL.Query()
+	if v := q.Get("fieldSelector"); v != "" {
 		sel, err := fields.ParseSelector(v)
 		if err != nil {
 			a.FieldSelectorParsingErr = err
@@ -40,7 +51,14 @@ func (x *exchange) attributes() *authorizer.AttributesRecord {
 			a.FieldSelectorRequirements = sel.Requirements()
 		}
 	}
-	return a
+	if v := q.Get("labelSelector"); v != "" {
+		sel, err := labels.Parse(v)
+		if err != nil {
+			a.LabelSelectorParsingErr = err
+		} else {
+			a.LabelSelectorRequirements, _ = sel.Requirements()
+		}
+	}
 }
 
 // allowed turns the decision of the authorizer into an error.
@@ -72,8 +90,12 @@ func (s *Server) impersonate(x *exchange) error {
 			return err
 		}
 	}
-	if wanted.Name != user.Anonymous && !slices.Contains(wanted.Groups, user.AllAuthenticated) {
-		wanted.Groups = append(wanted.Groups, user.AllAuthenticated)
+	everybody := user.AllAuthenticated
+	if wanted.Name == user.Anonymous {
+		everybody = user.AllUnauthenticated
+	}
+	if !slices.Contains(wanted.Groups, everybody) {
+		wanted.Groups = append(wanted.Groups, everybody)
 	}
 	s.cfg.Log.Debug("impersonation", "user", x.user.GetName(), "as", wanted.Name, "path", x.route.Path)
 	x.user = wanted
@@ -117,17 +139,13 @@ func impersonations(u *user.DefaultInfo) []authorizer.AttributesRecord {
 	} else {
 		all = append(all, authorizer.AttributesRecord{APIVersion: "v1", Resource: "users", Name: u.Name})
 	}
-	if sa := strings.HasPrefix(u.Name, serviceaccount.ServiceAccountUsernamePrefix); !sa || len(u.Groups) > 0 {
-		implied := map[string]bool{}
-		if ns, _, err := serviceaccount.SplitUsername(u.Name); err == nil {
-			for _, g := range serviceaccount.MakeGroupNames(ns) {
-				implied[g] = true
-			}
-		}
-		for _, g := range u.Groups {
-			if !implied[g] {
-				all = append(all, authorizer.AttributesRecord{APIVersion: "v1", Resource: "groups", Name: g})
-			}
+	var implied []string // what a service account is a member of anyway
+	if ns, _, err := serviceaccount.SplitUsername(u.Name); err == nil {
+		implied = serviceaccount.MakeGroupNames(ns)
+	}
+	for _, g := range u.Groups {
+		if !slices.Contains(implied, g) {
+			all = append(all, authorizer.AttributesRecord{APIVersion: "v1", Resource: "groups", Name: g})
 		}
 	}
 	if u.UID != "" {

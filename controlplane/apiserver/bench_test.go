@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -195,4 +197,50 @@ func BenchmarkWatchFanOut(b *testing.B) {
 	b.StopTimer()
 	cancel()
 	wg.Wait()
+}
+
+// BenchmarkIdleWatch is what a watch costs that nothing happens on, the
+// connection not counted.
+func BenchmarkIdleWatch(b *testing.B) {
+	c := newCluster(b)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	before := inUse()
+	for range b.N {
+		req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/pods?watch=1&allowWatchBookmarks=true&resourceVersion=0", nil)
+		req.Header.Set("Authorization", "Bearer admin")
+		wg.Add(1)
+		began := make(chan struct{}, 1)
+		go func() {
+			defer wg.Done()
+			c.srv.Handler().ServeHTTP(idle{http.Header{}, began}, req)
+		}()
+		<-began
+	}
+	b.ReportMetric(float64(inUse()-before)/float64(b.N), "B/watch")
+	cancel()
+	wg.Wait()
+}
+
+func inUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
+}
+
+// idle is a client that only waits.
+type idle struct {
+	header http.Header
+	began  chan struct{}
+}
+
+func (w idle) Header() http.Header         { return w.header }
+func (w idle) Write(b []byte) (int, error) { return len(b), nil }
+func (w idle) WriteHeader(int)             {}
+func (w idle) Flush() {
+	select {
+	case w.began <- struct{}{}:
+	default:
+	}
 }

@@ -310,4 +310,3 @@ func TestDiscovery(t *testing.T) {
 		}
 	}
 }
-

@@ -77,6 +77,15 @@ func (masters) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 	if a.GetUser().GetName() == "reader" && a.GetResource() == "pods" && a.GetSubresource() == "" && (a.GetVerb() == "get" || a.GetVerb() == "list") {
 		return authorizer.DecisionAllow, "", nil
 	}
+	if a.GetUser().GetName() == "node" && a.GetResource() == "pods" && a.GetVerb() == "list" {
+		// As the Node authorizer does it.
+		reqs, err := a.GetFieldSelector()
+		for _, r := range reqs {
+			if err == nil && r.Field == "spec.nodeName" && r.Value == "n1" {
+				return authorizer.DecisionAllow, "", nil
+			}
+		}
+	}
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
@@ -162,6 +171,7 @@ type reply struct {
 	code   int
 	header http.Header
 	body   string
+	proto  int
 }
 
 // do sends a raw request. headers are "Name: value".
@@ -187,7 +197,7 @@ func (c *cluster) do(t testing.TB, user, method, path, body string, headers ...s
 	if err != nil {
 		t.Fatalf("%s %s: read body: %v", method, path, err)
 	}
-	return reply{resp.StatusCode, resp.Header, string(data)}
+	return reply{resp.StatusCode, resp.Header, string(data), resp.ProtoMajor}
 }
 
 func servingCertificate(t testing.TB) (tls.Certificate, []byte) {

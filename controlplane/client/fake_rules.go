@@ -38,8 +38,12 @@ func resetStatus(o schema.Object) {
 	}
 }
 
-// specOf is what a generation counts: the spec.
-func specOf(o schema.Object) any {
+// counted is what a generation counts: the spec, and of a Deployment the
+// annotations too.
+func counted(o schema.Object) any {
+	if d, ok := o.(*appsv1.Deployment); ok {
+		return []any{d.Spec, d.Annotations}
+	}
 	if f := field(o, "Spec"); f.IsValid() {
 		return f.Interface()
 	}

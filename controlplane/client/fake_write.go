@@ -112,7 +112,7 @@ func (f *Fake) update(r *schema.Resource, o schema.Object, sub string) (schema.O
 	if equality.Semantic.DeepEqual(old, next) {
 		return old, nil
 	}
-	if r.Status && !equality.Semantic.DeepEqual(specOf(old), specOf(next)) {
+	if sub != "status" && r.Status && !equality.Semantic.DeepEqual(counted(old), counted(next)) {
 		next.SetGeneration(old.GetGeneration() + 1)
 	}
 	if next.GetDeletionTimestamp() != nil && nothingHolds(next) {
@@ -133,8 +133,9 @@ func merged(r *schema.Resource, old, o schema.Object, sub string) (schema.Object
 		}
 		return next, nil
 	case "status":
-		next := deepCopy(old)
-		copyField(next, deepCopy(o), "Status")
+		next := deepCopy(o)
+		keepIdentity(next, old)
+		copyField(next, deepCopy(old), "Spec")
 		return next, nil
 	case "finalize":
 		next := deepCopy(old).(*corev1.Namespace)

@@ -38,6 +38,7 @@ type Recorder struct {
 	correlator *record.EventCorrelator
 	queue      chan *corev1.Event
 	dropped    atomic.Int64
+	named      atomic.Int64 // the time in the last event's name
 
 	// Log gets the events that could not be written. Default: none.
 	Log *slog.Logger
@@ -77,7 +78,7 @@ func (r *Recorder) EventAbout(ref corev1.ObjectReference, eventtype, reason, mes
 		return
 	}
 	select {
-	case r.queue <- newEvent(ref, r.source, eventtype, reason, message):
+	case r.queue <- r.newEvent(ref, eventtype, reason, message):
 	default:
 		r.dropped.Add(1)
 	}
@@ -97,7 +98,18 @@ func ReferenceTo(o schema.Object) corev1.ObjectReference {
 	return ref
 }
 
-func newEvent(ref corev1.ObjectReference, source corev1.EventSource, eventtype, reason, message string) *corev1.Event {
+// stamp returns the time for the name of an event: no two get the same.
+func (r *Recorder) stamp(now time.Time) int64 {
+	for {
+		last := r.named.Load()
+		next := max(now.UnixNano(), last+1)
+		if r.named.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+func (r *Recorder) newEvent(ref corev1.ObjectReference, eventtype, reason, message string) *corev1.Event {
 	t := metav1.Now()
 	namespace := ref.Namespace
 	if namespace == "" {
@@ -105,7 +117,7 @@ func newEvent(ref corev1.ObjectReference, source corev1.EventSource, eventtype, 
 	}
 	return &corev1.Event{
 		TypeMeta:            metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta:          metav1.ObjectMeta{Name: util.GenerateEventName(ref.Name, t.UnixNano()), Namespace: namespace},
+		ObjectMeta:          metav1.ObjectMeta{Name: util.GenerateEventName(ref.Name, r.stamp(t.Time)), Namespace: namespace},
 		InvolvedObject:      ref,
 		Reason:              reason,
 		Message:             message,
@@ -113,9 +125,9 @@ func newEvent(ref corev1.ObjectReference, source corev1.EventSource, eventtype, 
 		LastTimestamp:       t,
 		Count:               1,
 		Type:                eventtype,
-		Source:              source,
-		ReportingController: source.Component,
-		ReportingInstance:   source.Host,
+		Source:              r.source,
+		ReportingController: r.source.Component,
+		ReportingInstance:   r.source.Host,
 	}
 }
 

@@ -1,9 +1,10 @@
-package controllers
+package controllers_test
 
 import (
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -11,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -24,8 +26,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func template(app, image string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}, RestartPolicy: corev1.RestartPolicyAlways},
 	}
+}
+
+func once(app string) corev1.PodTemplateSpec {
+	t := template(app, "x")
+	t.Spec.RestartPolicy = corev1.RestartPolicyNever
+	return t
 }
 
 func web(replicas int32) *appsv1.Deployment {
@@ -51,8 +59,7 @@ func complete(c *cluster, name string) func() bool {
 // The way of a Deployment: created, served, rolled, turned back, scaled,
 // deleted with all that it owns.
 func TestDeploymentLives(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, 3, client.NewFake())
+	over(t, 3, func(t *testing.T, c *cluster) {
 		c.create(&corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, ClusterIP: "10.96.0.7", Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: "TCP"}}},
@@ -103,7 +110,7 @@ func TestDeploymentLives(t *testing.T) {
 		update(c, "default", "web", func(d *appsv1.Deployment) { d.Spec.Replicas = &five })
 		c.eventually("scaled", 20*time.Second, complete(c, "web"))
 
-		if err := client.Delete[*appsv1.Deployment](t.Context(), c.Fake, schema.Key{Namespace: "default", Name: "web"}, client.DeleteOptions{}); err != nil {
+		if err := client.Delete[*appsv1.Deployment](t.Context(), c.Backend, schema.Key{Namespace: "default", Name: "web"}, client.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		c.eventually("all gone", 20*time.Second, func() bool {
@@ -137,8 +144,7 @@ func readyEndpoints(c *cluster) int {
 }
 
 func TestRecreateWaitsForTheOldPods(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, 2, client.NewFake())
+	over(t, 2, func(t *testing.T, c *cluster) {
 		d := web(3)
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		c.create(d)
@@ -163,10 +169,9 @@ func TestRecreateWaitsForTheOldPods(t *testing.T) {
 }
 
 func TestJobs(t *testing.T) {
-	one, six, four, ttl := int32(1), int32(6), int32(4), int32(30)
+	one, six, four, ttl := int32(1), int32(6), int32(4), int32(3)
 	mode := batchv1.IndexedCompletion
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, 2, client.NewFake())
+	over(t, 2, func(t *testing.T, c *cluster) {
 		c.exits = func(p *corev1.Pod) (corev1.PodPhase, bool) {
 			if p.Labels["app"] == "bad" {
 				return corev1.PodFailed, true
@@ -174,11 +179,11 @@ func TestJobs(t *testing.T) {
 			return corev1.PodSucceeded, true
 		}
 		c.create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "good"}, Spec: batchv1.JobSpec{
-			Completions: &six, Parallelism: &four, BackoffLimit: &six, Template: template("good", "x"), TTLSecondsAfterFinished: &ttl}})
+			Completions: &six, Parallelism: &four, BackoffLimit: &six, Template: once("good"), TTLSecondsAfterFinished: &ttl}})
 		c.create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "numbered"}, Spec: batchv1.JobSpec{
-			Completions: &six, Parallelism: &four, CompletionMode: &mode, Template: template("numbered", "x")}})
+			Completions: &six, Parallelism: &four, CompletionMode: &mode, Template: once("numbered")}})
 		c.create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bad"}, Spec: batchv1.JobSpec{
-			Completions: &one, Parallelism: &one, BackoffLimit: &one, Template: template("bad", "x")}})
+			Completions: &one, Parallelism: &one, BackoffLimit: &one, Template: once("bad")}})
 
 		c.eventually("good complete", 30*time.Second, func() bool { return has(get[*batchv1.Job](c, "default", "good"), batchv1.JobComplete) })
 		if s := get[*batchv1.Job](c, "default", "good").Status; s.Succeeded != 6 || s.Failed != 0 || s.CompletionTime == nil || s.Active != 0 {
@@ -224,8 +229,7 @@ func has(j *batchv1.Job, typ batchv1.JobConditionType) bool {
 }
 
 func TestDaemonSetRollsNodeByNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, 4, client.NewFake())
+	over(t, 4, func(t *testing.T, c *cluster) {
 		c.create(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent"}, Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}}, Template: template("agent", "v1"),
 			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.RollingUpdateDaemonSetStrategyType}}})
@@ -246,16 +250,14 @@ func TestDaemonSetRollsNodeByNode(t *testing.T) {
 		if least < 3 {
 			t.Errorf("only %d pods ready during the rollout", least)
 		}
-		c.Put(node(4))
-		c.nodes = 5
+		c.join(4)
 		c.eventually("five", 10*time.Second, available(5))
 	})
 }
 
 func TestStatefulSetInOrder(t *testing.T) {
 	three := int32(3)
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, 2, client.NewFake())
+	over(t, 2, func(t *testing.T, c *cluster) {
 		var order []string
 		if err := c.Cache().Subscribe(t.Context(), schema.ResourceFor[*corev1.Pod](), func(ev client.Event) {
 			if ev.Type == client.Added {
@@ -290,8 +292,7 @@ func TestStatefulSetInOrder(t *testing.T) {
 }
 
 func TestNamespaceIsEmptied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, 2, client.NewFake())
+	over(t, 2, func(t *testing.T, c *cluster) {
 		c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 		c.eventually("account and CA", 5*time.Second, func() bool {
 			return len(list[*corev1.ServiceAccount](c, "shop")) == 1 && len(list[*corev1.ConfigMap](c, "shop")) == 1
@@ -300,20 +301,78 @@ func TestNamespaceIsEmptied(t *testing.T) {
 		d.Namespace = "shop"
 		c.create(d)
 		c.eventually("pods", 10*time.Second, func() bool { return len(list[*corev1.Pod](c, "shop")) == 3 })
-		if err := client.Delete[*corev1.Namespace](t.Context(), c.Fake, schema.Key{Name: "shop"}, client.DeleteOptions{}); err != nil {
+		if err := client.Delete[*corev1.Namespace](t.Context(), c.Backend, schema.Key{Name: "shop"}, client.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		// The Fake admits writes into a namespace that ends; the real server does not.
-		c.Reject = func(v client.Verb, _ *schema.Resource, _ string, o schema.Object) error {
-			if v == client.VerbCreate && o.GetNamespace() == "shop" {
-				return terminatingError(o)
+		if f, ok := c.Backend.(*client.Fake); ok { // it has no admission of its own
+			f.Reject = func(v client.Verb, _ *schema.Resource, _ string, o schema.Object) error {
+				if v == client.VerbCreate && o.GetNamespace() == "shop" {
+					return terminatingError(o)
+				}
+				return nil
 			}
-			return nil
 		}
 		c.eventually("namespace gone", time.Minute, func() bool {
 			_, err := c.Get(t.Context(), schema.ResourceFor[*corev1.Namespace](), schema.Key{Name: "shop"})
 			return err != nil && len(list[*corev1.Pod](c, "shop")) == 0
 		})
+	})
+}
+
+// A cluster in which nothing happens is quiet: nobody writes.
+func TestQuiet(t *testing.T) {
+	two, never := int32(2), true
+	half := intstr.FromString("50%")
+	over(t, 2, func(t *testing.T, c *cluster) {
+		c.create(web(3))
+		c.create(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: "TCP"}}}})
+		c.create(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &half, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}})
+		c.create(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent"}, Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}}, Template: template("agent", "v1")}})
+		c.create(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: appsv1.StatefulSetSpec{
+			Replicas: &two, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template("db", "v1"), ServiceName: "db"}})
+		c.create(&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "later"}, Spec: batchv1.CronJobSpec{
+			Schedule: "0 0 1 1 *", Suspend: &never, JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: once("later")}}}})
+		c.eventually("complete", 20*time.Second, complete(c, "web"))
+		c.eventually("seven pods ready", 20*time.Second, func() bool { return readyPods(c) == 7 })
+		c.eventually("budget", 5*time.Second, func() bool {
+			return get[*policyv1.PodDisruptionBudget](c, "default", "web").Status.DisruptionsAllowed == 2
+		})
+		rest := time.Second
+		if c.bubble {
+			time.Sleep(time.Minute)
+			rest = time.Hour
+		} else {
+			time.Sleep(300 * time.Millisecond)
+		}
+		var mu sync.Mutex
+		writes := map[string]int{}
+		for _, r := range schema.Resources {
+			if r.Kind == "Node" { // the node agent of this test writes
+				continue
+			}
+			began := false
+			if err := c.Cache().Subscribe(t.Context(), r, func(ev client.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				if began {
+					writes[fmt.Sprintf("%s %s %s", ev.Type, r, ev.Object.GetName())]++
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			began = true
+			mu.Unlock()
+		}
+		time.Sleep(rest)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(writes) > 0 {
+			t.Errorf("writes in a quiet cluster: %v", writes)
+		}
 	})
 }
 

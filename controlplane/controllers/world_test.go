@@ -1,10 +1,10 @@
-package controllers
+package controllers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,51 +12,113 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controllers"
+	"github.com/writ-os/writ/controlplane/registry"
+	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
 )
 
-// cluster is all controllers over a Fake, with a node agent and a scheduler
+// cluster is all controllers over a server, with a node agent and a scheduler
 // that do the least: bind, run, make ready, end.
 type cluster struct {
-	*client.Fake
+	client.Backend
 	t     *testing.T
 	nodes int
 	// exits says how the containers of a pod end; nil runs them for ever.
 	exits func(*corev1.Pod) (corev1.PodPhase, bool)
 	// startup is how long a pod takes to become ready.
 	startup time.Duration
+	bubble  bool
+	tick    time.Duration
 }
 
-// start runs the controllers in a synctest bubble until the test is over.
-func start(t *testing.T, nodes int, f *client.Fake) *cluster {
+// over runs a test over a Fake, in a bubble where hours are milliseconds, and
+// over a real registry and store.
+func over(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
+	t.Run("fake", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cluster{Backend: client.NewFake(), t: t, startup: time.Second, bubble: true, tick: 100 * time.Millisecond}
+			c.start(nodes)
+			test(t, c)
+		})
+	})
+	t.Run("registry", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("takes seconds")
+		}
+		t.Parallel()
+		c := &cluster{Backend: openRegistry(t), t: t, startup: 30 * time.Millisecond, tick: 10 * time.Millisecond}
+		c.start(nodes)
+		test(t, c)
+	})
+}
+
+// openRegistry runs a registry over a store until the test is over.
+func openRegistry(t testing.TB) client.Backend {
 	t.Helper()
-	c := &cluster{Fake: f, t: t, nodes: nodes, startup: time.Second}
-	for i := range nodes {
-		f.Put(node(i))
-	}
+	log := slog.New(slog.DiscardHandler)
+	st := store.New(store.Config{Dir: t.TempDir(), Log: log, Tick: 10 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- st.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("store: %v", err)
+		}
+	})
+	<-st.Ready()
+	reg := registry.New(registry.Config{Store: st, Log: log})
+	return client.Local(reg, &user.DefaultInfo{Name: "system:kube-controller-manager", Groups: []string{user.SystemPrivilegedGroup}}, "kube-controller-manager")
+}
+
+// start runs the controllers until the test is over.
+func (c *cluster) start(nodes int) {
+	c.t.Helper()
 	for _, ns := range []string{"default", "kube-system"} {
-		f.Put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+		c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	for i := range nodes {
+		c.join(i)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
 	go func() {
-		done <- Run(ctx, Config{Client: f, Cache: f.Cache(), CA: []byte("ca"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)), PodCIDR: netip.MustParsePrefix("10.244.0.0/16")})
+		done <- controllers.Run(ctx, controllers.Config{Client: c.Backend, Cache: c.Cache(), CA: []byte("ca"), Log: slog.New(slog.NewTextHandler(c.t.Output(), nil))})
 	}()
 	go func() {
 		c.kubelet(ctx)
 		done <- nil
 	}()
-	t.Cleanup(func() {
+	c.t.Cleanup(func() {
 		cancel()
 		for range 2 {
 			if err := <-done; err != nil {
-				t.Errorf("run: %v", err)
+				c.t.Errorf("run: %v", err)
 			}
 		}
 	})
-	return c
+}
+
+// join adds a node that is ready.
+func (c *cluster) join(i int) {
+	n := node(i)
+	c.create(n)
+	for {
+		ready := get[*corev1.Node](c, "", n.Name).DeepCopy()
+		ready.Status = n.Status
+		_, err := client.UpdateStatus(c.t.Context(), c.Backend, ready)
+		if err == nil {
+			break
+		}
+		if !apierrors.IsConflict(err) {
+			c.t.Fatalf("join node %s: %v", n.Name, err)
+		}
+	}
+	c.nodes = i + 1
 }
 
 func node(i int) *corev1.Node {
@@ -68,14 +130,14 @@ func node(i int) *corev1.Node {
 	}
 }
 
-// kubelet looks at all pods every 100 ms.
+// kubelet looks at all pods again and again.
 func (c *cluster) kubelet(ctx context.Context) {
 	beat := time.Time{}
 	for tick := 0; ; tick++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(c.tick):
 		}
 		if time.Since(beat) > 10*time.Second {
 			c.heartbeat(ctx)
@@ -95,7 +157,7 @@ func (c *cluster) heartbeat(ctx context.Context) {
 		for i := range next.Status.Conditions {
 			next.Status.Conditions[i].LastHeartbeatTime = metav1.Now()
 		}
-		if _, err := client.UpdateStatus(ctx, c.Fake, next); err != nil && !apierrors.IsConflict(err) {
+		if _, err := client.UpdateStatus(ctx, c.Backend, next); err != nil && !apierrors.IsConflict(err) {
 			c.t.Errorf("heartbeat: %v", err)
 		}
 	}
@@ -108,14 +170,14 @@ func (c *cluster) step(ctx context.Context, n int, p *corev1.Pod) error {
 		return c.bind(ctx, n, p)
 	case p.DeletionTimestamp != nil:
 		zero := int64(0)
-		return client.Delete[*corev1.Pod](ctx, c.Fake, schema.KeyOf(p), client.DeleteOptions{GracePeriodSeconds: &zero})
+		return client.Delete[*corev1.Pod](ctx, c.Backend, schema.KeyOf(p), client.DeleteOptions{GracePeriodSeconds: &zero})
 	case p.Status.Phase == corev1.PodPending:
 		next := p.DeepCopy()
 		next.Status.Phase = corev1.PodRunning
 		next.Status.StartTime = &metav1.Time{Time: time.Now()}
 		next.Status.PodIP = fmt.Sprintf("10.244.%d.%d", n/250%250, n%250+1)
 		next.Status.PodIPs = []corev1.PodIP{{IP: next.Status.PodIP}}
-		_, err := client.UpdateStatus(ctx, c.Fake, next)
+		_, err := client.UpdateStatus(ctx, c.Backend, next)
 		return err
 	case p.Status.Phase == corev1.PodRunning && time.Since(p.Status.StartTime.Time) >= c.startup:
 		return c.run(ctx, p)
@@ -156,18 +218,20 @@ func (c *cluster) run(ctx context.Context, p *corev1.Pod) error {
 		}
 	}
 	next.Status.Conditions = append(next.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()})
-	_, err := client.UpdateStatus(ctx, c.Fake, next)
+	_, err := client.UpdateStatus(ctx, c.Backend, next)
 	return err
 }
 
 // eventually waits, in the bubble's time, until a condition holds.
 func (c *cluster) eventually(what string, limit time.Duration, holds func() bool) {
 	c.t.Helper()
-	for begin := time.Now(); !holds(); time.Sleep(50 * time.Millisecond) {
+	for begin := time.Now(); !holds(); time.Sleep(c.tick / 2) {
 		if time.Since(begin) > limit {
 			c.t.Fatalf("after %v still not: %s", limit, what)
 		}
-		synctest.Wait()
+		if c.bubble {
+			synctest.Wait()
+		}
 	}
 }
 
@@ -175,7 +239,7 @@ func list[T schema.Object](c *cluster, ns string) []T { return client.CachedList
 
 func get[T schema.Object](c *cluster, ns, name string) T {
 	c.t.Helper()
-	o, err := client.Get[T](c.t.Context(), c.Fake, schema.Key{Namespace: ns, Name: name})
+	o, err := client.Get[T](c.t.Context(), c.Backend, schema.Key{Namespace: ns, Name: name})
 	if err != nil {
 		c.t.Fatalf("get %s/%s: %v", ns, name, err)
 	}
@@ -195,7 +259,7 @@ func update[T schema.Object](c *cluster, ns, name string, change func(T)) {
 	for {
 		o := get[T](c, ns, name).DeepCopyObject().(T)
 		change(o)
-		_, err := client.Update(c.t.Context(), c.Fake, o, client.WriteOptions{})
+		_, err := client.Update(c.t.Context(), c.Backend, o, client.WriteOptions{})
 		if err == nil {
 			return
 		}

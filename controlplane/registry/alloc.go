@@ -267,11 +267,27 @@ func (a *allocator) freePort() (int32, bool) {
 	return 0, false
 }
 
+// fate is what became of a transaction.
+type fate int
+
+const (
+	refused fate = iota
+	stored
+	// unknown: etcd did not answer. What was claimed and what was freed both
+	// count as taken until the next start: an address that nobody has is better
+	// than one that two have.
+	unknown
+)
+
 // settle ends a transaction: one that was stored gives back what it freed, one
 // that was not gives back what it claimed.
-func (a *allocator) settle(c *claims, stored bool) {
-	ips, ports := c.ips, c.ports
-	if stored {
+func (a *allocator) settle(c *claims, f fate) {
+	var ips []netip.Addr
+	var ports []int32
+	switch f {
+	case refused:
+		ips, ports = c.ips, c.ports
+	case stored:
 		ips, ports = c.freedIPs, c.freedPorts
 	}
 	if len(ips) == 0 && len(ports) == 0 {

@@ -55,9 +55,13 @@ func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, k
 		e, err = g.applyNew(ctx, ov, r, key, patch, opt)
 		return e, true, err
 	}
-	o, err := g.fields.apply(r, opt.Subresource, old, patch, opt.FieldManager, opt.Force)
-	if err != nil {
-		return nil, false, err
+	o := old.DeepCopyObject().(schema.Object)
+	if len(old.GetManagedFields()) > 0 || !declaresNothing(patch) {
+		// Of an object without owners the first apply would make everything
+		// owned: for a patch that says nothing but the name, a write for nothing.
+		if o, err = g.fields.apply(r, opt.Subresource, old, patch, opt.FieldManager, opt.Force); err != nil {
+			return nil, false, err
+		}
 	}
 	w := g.newWrite(ctx, ov, "patch", r, opt.Subresource, key, opt.FieldManager, opt.DryRun)
 	w.apply = true
@@ -85,6 +89,22 @@ func (g *Registry) applyNew(ctx context.Context, ov *overlay, r *schema.Resource
 	w := g.newWrite(ctx, ov, "create", r, "", key, opt.FieldManager, opt.DryRun)
 	w.apply = true
 	return w.create(ctx, o)
+}
+
+// declaresNothing says whether a patch names its object and no more.
+func declaresNothing(patch *unstructured.Unstructured) bool {
+	for k := range patch.Object {
+		if k != "apiVersion" && k != "kind" && k != "metadata" {
+			return false
+		}
+	}
+	meta, _ := patch.Object["metadata"].(map[string]any)
+	for k := range meta {
+		if k != "name" && k != "namespace" && k != "resourceVersion" && k != "uid" {
+			return false
+		}
+	}
+	return true
 }
 
 // checkApplied refuses a patch that is not of the object of the request, and

@@ -30,8 +30,8 @@ func (g *Registry) transaction(ctx context.Context, dryRun bool, fn func(*overla
 }
 
 func (g *Registry) attempt(ctx context.Context, o *overlay, dryRun bool, fn func(*overlay) error) error {
-	stored := false
-	defer func() { g.alloc.settle(&o.claims, stored) }()
+	fate := refused
+	defer func() { g.alloc.settle(&o.claims, fate) }()
 	if err := fn(o); err != nil || dryRun {
 		return err
 	}
@@ -41,12 +41,12 @@ func (g *Registry) attempt(ctx context.Context, o *overlay, dryRun bool, fn func
 	}
 	items, err := g.store.Txn(ctx, writes)
 	if err != nil {
-		// A claim whose fate is unknown is kept: an address that nobody uses
-		// is better than one that two do.
-		stored = errors.Is(err, store.ErrUnknownOutcome)
+		if errors.Is(err, store.ErrUnknownOutcome) {
+			fate = unknown
+		}
 		return storeError(writes, err)
 	}
-	stored = true
+	fate = stored
 	for i, it := range items {
 		if it == nil {
 			continue

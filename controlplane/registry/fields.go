@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"log/slog"
 	"reflect"
 	"sync"
 
@@ -22,6 +23,7 @@ import (
 // operation. One for each resource and door, made when first used, because the
 // types of all built-in kinds take a while to read.
 type fieldManagers struct {
+	log   *slog.Logger
 	types func() managedfields.TypeConverter
 
 	mu sync.Mutex
@@ -33,12 +35,16 @@ type fieldDoor struct {
 	sub string
 }
 
-func newFieldManagers() *fieldManagers {
+func newFieldManagers(log *slog.Logger) *fieldManagers {
 	return &fieldManagers{
+		log:   log,
 		types: sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(schema.Scheme) }),
 		of:    map[fieldDoor]*managedfields.FieldManager{},
 	}
 }
+
+// warm reads the types of all built-in kinds.
+func (f *fieldManagers) warm() { f.types() }
 
 func (f *fieldManagers) converter(r *schema.Resource) managedfields.TypeConverter {
 	if !r.HasProtobuf() {
@@ -89,8 +95,12 @@ func (f *fieldManagers) update(r *schema.Resource, sub string, old, o schema.Obj
 	if old == nil {
 		old = r.New()
 	}
-	// Fields that nobody can own are not worth a failed write.
-	m.UpdateNoErrors(old, o, manager)
+	if _, err := m.Update(old, o, manager); err != nil {
+		// An object that the merge types cannot read is valid all the same: it
+		// is stored without owners, as upstream does.
+		f.log.Warn("field owners cannot be told", "resource", r.String(), "key", schema.KeyOf(o).String(), "manager", manager, "err", err)
+		o.SetManagedFields(nil)
+	}
 	return nil
 }
 

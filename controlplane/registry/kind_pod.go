@@ -32,6 +32,17 @@ func podRules(rules map[*schema.Resource]*rule) {
 				pod.Status.QOSClass = was.Status.QOSClass
 			}
 		},
+		door: func(sub string, o, old schema.Object) {
+			pod, was := o.(*corev1.Pod), old.(*corev1.Pod)
+			spec := was.Spec.DeepCopy()
+			switch sub {
+			case "ephemeralcontainers":
+				spec.EphemeralContainers = pod.Spec.EphemeralContainers
+			case "resize":
+				resize(spec.Containers, pod.Spec.Containers)
+			}
+			pod.Spec = *spec
+		},
 		validate: func(o schema.Object) field.ErrorList {
 			return podSpecErrors(&o.(*corev1.Pod).Spec, field.NewPath("spec"))
 		},
@@ -41,6 +52,17 @@ func podRules(rules map[*schema.Resource]*rule) {
 		grace: func(o schema.Object, asked *int64) (int64, bool) {
 			return podGrace(o.(*corev1.Pod), asked), true
 		},
+	}
+}
+
+// resize takes over the resources of containers of the same name.
+func resize(containers, from []corev1.Container) {
+	for i := range containers {
+		for _, c := range from {
+			if c.Name == containers[i].Name {
+				containers[i].Resources = c.Resources
+			}
+		}
 	}
 }
 
@@ -174,7 +196,6 @@ func podUpdateErrors(pod, old *corev1.Pod) field.ErrorList {
 	rest.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
 	rest.Tolerations = old.Spec.Tolerations
 	rest.SchedulingGates = old.Spec.SchedulingGates
-	rest.EphemeralContainers = old.Spec.EphemeralContainers
 	if was, is := old.Spec.TerminationGracePeriodSeconds, rest.TerminationGracePeriodSeconds; was != nil && *was < 0 && is != nil && *is == 1 {
 		rest.TerminationGracePeriodSeconds = was
 	}

@@ -90,7 +90,7 @@ func New(cfg Config) *Registry {
 	}
 	g := &Registry{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, admission: cfg.Admission,
-		fields: newFieldManagers(),
+		fields: newFieldManagers(cfg.Log),
 		alloc:  newAllocator(cfg.ServiceCIDR, cfg.NodePorts),
 	}
 	g.rules = g.allRules()
@@ -105,6 +105,10 @@ func (g *Registry) SetAdmission(chain ...Admission) {
 	defer g.mu.Unlock()
 	g.admission = chain
 }
+
+// Warm reads what the first write needs, about 50 ms of work, so that a process
+// may do it beside its start.
+func (g *Registry) Warm() { g.fields.warm() }
 
 // rule returns the rules of a resource, never nil.
 func (g *Registry) rule(r *schema.Resource) *rule {

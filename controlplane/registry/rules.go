@@ -36,6 +36,9 @@ type rule struct {
 	update func(o, old schema.Object)
 	// status prepares a change through the status door. The spec is the old one.
 	status func(o, old schema.Object)
+	// door prepares a change through another subresource: it restores in o all
+	// but what that door lets through. The status is the old one.
+	door func(sub string, o, old schema.Object)
 
 	validate       func(o schema.Object) field.ErrorList
 	validateUpdate func(o, old schema.Object) field.ErrorList
@@ -103,6 +106,11 @@ func (u *rule) prepareUpdate(r *schema.Resource, sub string, o, old schema.Objec
 		}
 		if u.update != nil {
 			u.update(o, old)
+		}
+	default:
+		takePart(o, old, "Status")
+		if u.door != nil {
+			u.door(sub, o, old)
 		}
 	}
 	if u.generation && u.specChanged(o, old) {

@@ -22,17 +22,17 @@ import (
 func (g *Registry) Transact(ctx context.Context, ops []client.Op, dryRun bool) ([]schema.Object, error) {
 	entries := make([]*entry, len(ops))
 	err := g.transaction(ctx, dryRun, func(ov *overlay) error {
-		refused := map[int]error{}
+		errs := map[int]error{}
 		for i, op := range ops {
 			e, err := g.op(ctx, ov, op, dryRun)
 			if err != nil {
-				refused[i] = err
+				errs[i] = err
 				continue
 			}
 			entries[i] = e
 		}
-		if len(refused) > 0 {
-			return &client.TransactionError{Errs: refused}
+		if len(errs) > 0 {
+			return &client.TransactionError{Errs: errs}
 		}
 		return ctx.Err()
 	})

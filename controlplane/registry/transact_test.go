@@ -78,7 +78,7 @@ func TestTransact(t *testing.T) {
 
 	// One change, one deletion, one that stays.
 	mixed, err := g.Transact(ctx, []client.Op{
-		applyConfigMap("a", "2"), applyShop, {Verb: client.VerbDelete, Resource: configMaps, Key: schema.Key{Namespace: "shop", Name: "b"}},
+		applyConfigMap("a", "2"), applyShop, deleteConfigMap("b"),
 	}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -171,8 +171,10 @@ func TestTransactVersions(t *testing.T) {
 // before it.
 func TestTransactSeesItself(t *testing.T) {
 	g, _ := open(t, t.TempDir())
-	del := client.Op{Verb: client.VerbDelete, Resource: configMaps, Key: schema.Key{Namespace: "shop", Name: "a"}}
-	o, err := g.Transact(person, []client.Op{applyConfigMap("a", "1"), applyConfigMap("a", "2"), del, applyConfigMap("b", "1"), del2("b"), applyConfigMap("b", "3")}, false)
+	o, err := g.Transact(person, []client.Op{
+		applyConfigMap("a", "1"), applyConfigMap("a", "2"), deleteConfigMap("a"),
+		applyConfigMap("b", "1"), deleteConfigMap("b"), applyConfigMap("b", "3"),
+	}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +187,7 @@ func TestTransactSeesItself(t *testing.T) {
 	}
 }
 
-func del2(name string) client.Op {
+func deleteConfigMap(name string) client.Op {
 	return client.Op{Verb: client.VerbDelete, Resource: configMaps, Key: schema.Key{Namespace: "shop", Name: name}}
 }
 
@@ -238,7 +240,7 @@ func TestGenerateName(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := o.GetName()
-		if !strings.HasPrefix(name, "job-") || len(name) != 9 || strings.ContainsAny(name[4:], "aeiou013ly") || seen[name] {
+		if !strings.HasPrefix(name, "job-") || len(name) != 9 || strings.ContainsAny(name[4:], "aeiouy013") || seen[name] {
 			t.Errorf("generated name %q", name)
 		}
 		seen[name] = true

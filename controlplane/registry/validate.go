@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -33,8 +34,8 @@ func (g *Registry) validateCreate(w *write, o schema.Object) error {
 func (g *Registry) validateUpdate(w *write, o, old schema.Object) error {
 	errs := metaErrors(w.r, plainNames, o)
 	errs = append(errs, metaUpdateErrors(o, old)...)
-	if w.sub != "status" {
-		if w.rule.validate != nil && w.sub == "" {
+	if w.sub == "" || w.sub == "scale" { // other doors let nothing else through
+		if w.rule.validate != nil {
 			errs = append(errs, w.rule.validate(o)...)
 		}
 		if !w.rule.ownImmutable {
@@ -55,7 +56,12 @@ func metaErrors(r *schema.Resource, u *rule, o metav1.Object) field.ErrorList {
 }
 
 func metaUpdateErrors(o, old metav1.Object) field.ErrorList {
-	return validation.ValidateObjectMetaAccessorUpdate(o, old, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMetaAccessorUpdate(o, old, field.NewPath("metadata"))
+	if old.GetResourceVersion() != "" {
+		return errs
+	}
+	// It was created in the same transaction and has no version yet.
+	return slices.DeleteFunc(errs, func(e *field.Error) bool { return e.Field == "metadata.resourceVersion" })
 }
 
 // invalidVersion refuses an update without resourceVersion of a kind that

@@ -107,8 +107,11 @@ func (w *write) update(ctx context.Context, o, old schema.Object) (*entry, error
 	o = a.Object
 	keepMeta(o, old)
 	w.rule.prepareUpdate(w.r, w.sub, o, old)
-	if err := w.g.validateUpdate(w, o, old); err != nil {
-		return nil, err
+	same := unchanged(o, old)
+	if !same { // what is stored has been found valid before
+		if err := w.g.validateUpdate(w, o, old); err != nil {
+			return nil, err
+		}
 	}
 	if w.rule.allocate != nil && w.sub == "" {
 		if err := invalid(w.r, o.GetName(), w.rule.allocate(w, o, old)); err != nil {
@@ -121,7 +124,7 @@ func (w *write) update(ctx context.Context, o, old schema.Object) (*entry, error
 	if w.ended(o) {
 		return w.finish(o), nil
 	}
-	if unchanged(o, old) {
+	if same {
 		return w.o.entry(w.r, w.key), nil
 	}
 	return w.o.put(w.r, w.key, o), nil

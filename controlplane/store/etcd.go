@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
@@ -17,6 +19,7 @@ type etcdServer struct {
 	server *etcdserver.EtcdServer
 	fatal  <-chan string
 	broken bool
+	lock   *os.File // of the directory
 }
 
 // openEtcd starts etcd without any listener and waits until it leads.
@@ -30,6 +33,32 @@ func openEtcd(ctx context.Context, cfg Config) (*etcdServer, error) {
 	if err := os.Chmod(cfg.Dir, 0o700); err != nil { // it holds every Secret
 		return nil, err
 	}
+	lock, err := lockDir(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	e, err := startEtcd(ctx, cfg)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	e.lock = lock
+	return e, nil
+}
+
+// lockDir keeps a second process from waiting for ever for the data of the
+// first. The kernel lets go of it when this process ends, however it does.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("another process uses it: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+func startEtcd(ctx context.Context, cfg Config) (*etcdServer, error) {
 	log, fatal := zapBridge(cfg.Log)
 	sc, err := serverConfig(cfg)
 	if err != nil {
@@ -121,5 +150,8 @@ func (e *etcdServer) wait(ctx context.Context) error {
 func (e *etcdServer) close() {
 	if !e.broken {
 		e.server.Stop()
+	}
+	if e.lock != nil {
+		_ = e.lock.Close() // read only: nothing can be lost
 	}
 }

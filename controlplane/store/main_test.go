@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +28,10 @@ func TestMain(m *testing.M) {
 		writerChild(dir)
 		return
 	}
-	os.Exit(m.Run())
+	// etcd leaves these two behind when it cannot read its data.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("go.etcd.io/etcd/server/v3/storage/backend.(*backend).run"),
+		goleak.IgnoreTopFunction("go.etcd.io/etcd/server/v3/storage/wal.(*filePipeline).run"))
 }
 
 // open runs a store until the test ends or stop is called.

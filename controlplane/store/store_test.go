@@ -290,6 +290,14 @@ func TestDamagedDirectory(t *testing.T) {
 	}
 }
 
+func TestDirectoryInUse(t *testing.T) {
+	dir := t.TempDir()
+	open(t, Config{Dir: dir})
+	if err := New(Config{Dir: dir}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "another process uses it") {
+		t.Errorf("got %v, want an error that says that it is in use", err)
+	}
+}
+
 func TestClosed(t *testing.T) {
 	s, stop := open(t, Config{})
 	w, err := s.Watch(configMaps, s.Version())

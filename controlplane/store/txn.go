@@ -63,7 +63,8 @@ func (s *Store) Txn(ctx context.Context, writes []Write) ([]*Item, error) {
 	if err != nil {
 		return nil, s.explain(err)
 	}
-	if err := s.WaitFor(ctx, schema.NewResourceVersion(resp.Header.Revision, 0)); err != nil {
+	// It is decided: what remains takes no longer than the copy needs.
+	if err := s.WaitFor(context.WithoutCancel(ctx), schema.NewResourceVersion(resp.Header.Revision, 0)); err != nil {
 		return nil, err
 	}
 	if !resp.Succeeded {
@@ -222,6 +223,7 @@ func (s *Store) explain(err error) error {
 	case errors.Is(err, etcderrors.ErrStopped):
 		return ErrClosed
 	case errors.Is(err, etcderrors.ErrTimeout), errors.Is(err, etcderrors.ErrTimeoutDueToLeaderFail),
+		errors.Is(err, etcderrors.ErrCanceled),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}

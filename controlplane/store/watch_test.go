@@ -280,7 +280,10 @@ func TestStateBeforeEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
+	done := make(chan struct{})
+	defer func() { <-done }()
 	go func() {
+		defer close(done)
 		for i := range 200 {
 			if _, err := s.Txn(t.Context(), []Write{create(configMap("default", fmt.Sprintf("c%d", i), ""))}); err != nil {
 				t.Error(err)

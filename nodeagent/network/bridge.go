@@ -76,6 +76,11 @@ func (n *Network) setupCarrier(bridge netlink.Link) error {
 		if err := n.host.LinkSetMTU(link, n.mtu); err != nil {
 			return fmt.Errorf("set MTU of %s: %w", name, err)
 		}
+		// Both ends are the node's: it must not answer ARP on the dead one, or
+		// pods would send to the gateway there.
+		if err := n.host.LinkSetARPOff(link); err != nil {
+			return fmt.Errorf("turn off ARP of %s: %w", name, err)
+		}
 		if err := n.host.LinkSetUp(link); err != nil {
 			return fmt.Errorf("start %s: %w", name, err)
 		}

@@ -13,8 +13,7 @@
 //
 // A pod's address is a /32 and everything goes to the gateway, also what is for
 // the pod beside it: the node's packet rules then see both directions of every
-// connection, which a ClusterIP needs, without br_netfilter; and bridge ports
-// are isolated, so that no pod can answer ARP for another.
+// connection, which a ClusterIP needs, whether br_netfilter is loaded or not.
 //
 // It owns the bridge, the namespaces below NetNSDir, the leases below StateDir
 // and the nftables table "writ-network". It watches nothing; Routes, beside it,

@@ -38,8 +38,10 @@ func (n *Network) plug(l lease, ns netlink.NsFd) error {
 	if err := n.host.LinkSetUp(host); err != nil {
 		return fmt.Errorf("start veth %s: %w", attrs.Name, err)
 	}
-	if err := n.host.LinkSetIsolated(host, true); err != nil {
-		return fmt.Errorf("isolate veth %s: %w", attrs.Name, err)
+	// Where br_netfilter is loaded (Docker does that), a pod's packet for its
+	// own Service is translated on the bridge and has to leave where it came in.
+	if err := n.host.LinkSetHairpin(host, true); err != nil {
+		return fmt.Errorf("set hairpin of veth %s: %w", attrs.Name, err)
 	}
 	return fillPod(l.IP, gateway(n.cfg.PodCIDR))
 }

@@ -85,7 +85,7 @@ type Container struct {
 	StopBy                   time.Time // when OpStop kills
 	Fault                    *Fault
 	Started, Ready           bool   // by its probes; Started also after postStart
-	Unhealthy                string // the probe that failed for good: "liveness", "startup"
+	Unhealthy                string // what failed for good: "liveness", "startup", "postStart"
 }
 
 // Kind is what an action does.
@@ -99,6 +99,8 @@ const (
 	Start Kind = "Start"
 	// Stop runs preStop, asks a container to end, kills it after the grace.
 	Stop Kind = "Stop"
+	// Abort gives up a start that is under way.
+	Abort Kind = "Abort"
 	// Release takes down sandbox, volumes and cgroup of a pod that has ended.
 	Release Kind = "Release"
 	// Delete removes the pod from the server.
@@ -242,13 +244,10 @@ func (s *step) grace() time.Duration {
 // now wanted.
 func (s *step) stop(name string, c *Container, grace time.Duration, message string) {
 	switch {
+	case c.Op == OpStart:
+		s.act(Action{Kind: Abort, Container: name})
 	case !running(c):
-	case c.Op == OpNone:
-	case c.Op == OpStop && c.StopBy.After(s.Now.Add(grace)):
-	default:
-		return
-	}
-	if running(c) {
+	case c.Op == OpNone, c.StopBy.After(s.Now.Add(grace)):
 		s.act(Action{Kind: Stop, Container: name, Grace: grace, Message: message})
 	}
 }

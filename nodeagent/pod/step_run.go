@@ -146,12 +146,15 @@ func (s *step) check(spec *corev1.Container, c *Container, again restartRule) {
 	switch {
 	case c.Current.Hash != "" && c.Current.Hash != Hash(spec):
 		why = fmt.Sprintf("Container %s definition changed", spec.Name)
-	case c.Unhealthy == "liveness":
+	case c.Unhealthy == unhealthyLiveness:
 		why = fmt.Sprintf("Container %s failed liveness probe", spec.Name)
 		grace = probeGrace(spec.LivenessProbe, grace)
-	case c.Unhealthy == "startup":
+	case c.Unhealthy == unhealthyStartup:
 		why = fmt.Sprintf("Container %s failed startup probe", spec.Name)
 		grace = probeGrace(spec.StartupProbe, grace)
+	case c.Unhealthy == unhealthyPostStart:
+		s.stop(spec.Name, c, grace, "FailedPostStartHook")
+		return
 	default:
 		return
 	}
@@ -160,6 +163,13 @@ func (s *step) check(spec *corev1.Container, c *Container, again restartRule) {
 	}
 	s.stop(spec.Name, c, grace, why)
 }
+
+// Why a running container must end.
+const (
+	unhealthyLiveness  = "liveness"
+	unhealthyStartup   = "startup"
+	unhealthyPostStart = "postStart"
+)
 
 func probeGrace(p *corev1.Probe, grace time.Duration) time.Duration {
 	if p != nil && p.TerminationGracePeriodSeconds != nil {

@@ -73,7 +73,7 @@ const InsideSlot = 1 << 31
 // Verb is what an Op does.
 type Verb uint8
 
-// The verbs of an Op, in the order in which a transaction must hold them: a
+// The verbs of an Op, in the order in which those about one VIP must come: a
 // chain before what leads to it, an element out before its successor is in.
 const (
 	AddShape Verb = iota

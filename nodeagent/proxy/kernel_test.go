@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -61,6 +62,11 @@ func newBed(t testing.TB) *bed {
 		for uid := range b.pods {
 			n.Detach(context.Background(), uid)
 		}
+		// The next test gives out the same addresses at once.
+		eventually(t, "old pods are gone", func() bool {
+			links, err := netlink.LinkList()
+			return err == nil && !slices.ContainsFunc(links, func(l netlink.Link) bool { return strings.HasPrefix(l.Attrs().Name, "wv") })
+		})
 		syscall.Unmount(filepath.Join(dir, "netns"), syscall.MNT_DETACH)
 	})
 	return b
@@ -124,6 +130,14 @@ func (b *bed) pod(name string) netip.Addr {
 		}
 	})
 	b.t.Cleanup(func() { l.Close(); u.Close(); wg.Wait() })
+	// The kernel takes a moment to let packets through a new pair.
+	eventually(b.t, "pod answers", func() bool {
+		c, err := net.DialTimeout("tcp4", netip.AddrPortFrom(a.IPs[0], 8080).String(), 50*time.Millisecond)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
 	return a.IPs[0]
 }
 
@@ -236,7 +250,25 @@ func web(change ...func(*corev1.Service)) *corev1.Service {
 	}}, change...)...)
 }
 
-func TestSpreadOverEndpoints(t *testing.T) {
+// bridgeNetfilter runs a test with br_netfilter working on bridges and without,
+// where the module is loaded.
+func bridgeNetfilter(t *testing.T, test func(t *testing.T)) {
+	const path = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+	if _, err := os.Stat(path); err != nil {
+		test(t)
+		return
+	}
+	for _, v := range []string{"0", "1"} {
+		if err := os.WriteFile(path, []byte(v), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Run("bridge-nf "+v, test)
+	}
+}
+
+func TestSpreadOverEndpoints(t *testing.T) { bridgeNetfilter(t, testSpread) }
+
+func testSpread(t *testing.T) {
 	b := newBed(t)
 	var eps []discoveryv1.Endpoint
 	for i := range 3 {
@@ -318,7 +350,9 @@ func TestRemovedEndpointGetsNothingMore(t *testing.T) {
 	})
 }
 
-func TestPodReachesItselfThroughItsService(t *testing.T) {
+func TestPodReachesItselfThroughItsService(t *testing.T) { bridgeNetfilter(t, testHairpin) }
+
+func testHairpin(t *testing.T) {
 	b := newBed(t)
 	ip := b.pod("web-0").String()
 	b.api.Put(web())

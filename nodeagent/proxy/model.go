@@ -181,6 +181,9 @@ func (m *model) everything(last changes) changes {
 		fresh.become(&all, vip, e)
 	}
 	m.shapes = fresh.shapes
+	// One map after the other, so that elements travel by the hundred. This is
+	// allowed here, where nothing is added and removed again.
+	slices.SortStableFunc(all.ops, func(a, b Op) int { return int(a.Verb) - int(b.Verb) })
 	return all
 }
 

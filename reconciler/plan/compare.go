@@ -59,7 +59,10 @@ func compare(d *Desired, o, live schema.Object) (changes []change, owned bool, e
 	if err != nil {
 		return nil, false, err
 	}
-	have, err := types.ObjectToTyped(live, typed.AllowDuplicates)
+	// An object that an older version has stored may lack defaults of this one.
+	defaulted := live.DeepCopyObject().(schema.Object)
+	defaults.Apply(defaulted)
+	have, err := types.ObjectToTyped(defaulted, typed.AllowDuplicates)
 	if err != nil {
 		return nil, false, err
 	}

@@ -117,7 +117,7 @@ func manifest(rnd *rand.Rand, kind, name string) string {
 	}
 	return "apiVersion: apps/v1\nkind: Deployment\n" + meta + "spec:\n" + pick("", "  replicas: 0\n", "  replicas: 3\n") +
 		"  selector: {matchLabels: {app: x}}\n  template:\n    metadata: {labels: {app: x}}\n    spec:\n" +
-		pick("", "      hostNetwork: false\n", "      terminationGracePeriodSeconds: 0\n", "      volumes: [{name: v, emptyDir: {}}]\n") +
+		pick("", "      hostNetwork: false\n", "      hostNetwork: true\n", "      terminationGracePeriodSeconds: 0\n", "      volumes: [{name: v, emptyDir: {}}]\n") +
 		"      containers:\n      - name: c\n        image: " + pick("i:1", "i:2") + "\n" +
 		pick("", "        env: [{name: A, value: \"1\"}, {name: B}]\n", "        resources: {limits: {cpu: 1000m, memory: 1Gi}}\n", "        resources: {limits: {cpu: 1}}\n") +
 		pick("", "      - name: side\n        image: s:1\n        args: [a, b]\n", "        ports: [{containerPort: 80}]\n")
@@ -304,5 +304,21 @@ func TestOrder(t *testing.T) {
 	}
 	if len(p.Consequences) != 1 || p.Consequences[0].Kind != "NamespaceDelete" {
 		t.Errorf("consequences: %v", p.Consequences)
+	}
+}
+
+// TestZeroValues: a declared zero is a declaration, though Go leaves it out.
+func TestZeroValues(t *testing.T) {
+	pod := func(field string) []Unit {
+		return []Unit{unit(t, "a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: c, image: i}]\n"+field)}
+	}
+	w := world{t, client.NewFake()}
+	w.apply(pod("  hostNetwork: true\n"))
+	p := w.apply(pod("  hostNetwork: false\n"))
+	if len(p.Ops) != 1 || len(p.Ops[0].Diffs) != 1 || p.Ops[0].Diffs[0].Path != "spec.hostNetwork" {
+		t.Errorf("plan: %s", describe(p))
+	}
+	if p := Compute(w.input(pod("  hostNetwork: false\n"))); !p.Empty() {
+		t.Errorf("plan: %s", describe(p))
 	}
 }

@@ -1,12 +1,31 @@
-// Package receive is the built-in Git remote.
+// Package receive is the built-in Git remote: smart HTTP over bare
+// repositories, spoken by the stock git client, with no git binary here.
+//
+// Owns <Dir>/<name>.git and <Dir>/.incoming. Watches nothing.
+//
+//	push ──> .incoming/<push>/ ──> bounds ──> connectivity ──> Check ──┬─> refused: the folder is removed
+//	         pack, index, links                                        └─> accepted: pack ──> ref ──> Pushed
+//	         to what is there
+//
+// Promises: what a push brings is invisible until Check accepted it and the
+// ref moved; a ref moves only from the value the pusher saw, and the followed
+// branch only forward; an accepted push is on disk (fsync) before the client
+// hears ok; every object in a repository has everything it refers to; after a
+// crash Open finds the state before or after each push and clears the rest.
+//
+// A client that asks for protocol version 2 is answered with version 0, which
+// every client understands.
 package receive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 )
 
 // Config is everything the remote needs from outside.
@@ -40,23 +59,72 @@ type Push struct {
 	Dir string
 }
 
-// Remote serves the repositories.
-type Remote struct{ cfg Config }
-
-// New returns a remote; it touches no file before Open.
-func New(cfg Config) *Remote { return &Remote{cfg: cfg} }
-
-// Open makes the repositories that do not exist and clears what a crash left.
-func (r *Remote) Open() error { return fmt.Errorf("open") }
-
-// RepoDir is the directory of a repository.
-func (r *Remote) RepoDir(name string) string { return "" }
-
-// Seed makes the first commit of a repository from files, if it is empty.
-func (r *Remote) Seed(name string, files fs.FS, message string) (sha string, err error) {
-	return "", fmt.Errorf("seed")
+// Remote serves the repositories. Its methods may be called from several
+// goroutines once Open has returned.
+type Remote struct {
+	cfg   Config
+	repos map[string]*repository
 }
 
-// ServeHTTP serves /git/<name>.git/... The context of a request carries the
-// user (k8s.io/apiserver/pkg/endpoints/request).
-func (r *Remote) ServeHTTP(w http.ResponseWriter, req *http.Request) {}
+// incoming is the folder of unfinished work. It is on the file system of the
+// repositories, so that finished work moves out of it by rename.
+const incoming = ".incoming"
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+
+// New returns a remote; it touches no file before Open.
+func New(cfg Config) *Remote {
+	if cfg.Branch == "" {
+		cfg.Branch = "main"
+	}
+	if cfg.MaxPack == 0 {
+		cfg.MaxPack = 256 << 20
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Remote{cfg: cfg, repos: make(map[string]*repository)}
+	for _, name := range cfg.Names {
+		r.repos[name] = &repository{name: name, dir: r.RepoDir(name), incoming: filepath.Join(cfg.Dir, incoming)}
+	}
+	return r
+}
+
+// Open makes the repositories that do not exist and clears what a crash left.
+// No push may be under way.
+func (r *Remote) Open() error {
+	in := filepath.Join(r.cfg.Dir, incoming)
+	if err := os.RemoveAll(in); err != nil {
+		return fmt.Errorf("clear unfinished pushes: %w", err)
+	}
+	if err := os.MkdirAll(in, 0o700); err != nil {
+		return fmt.Errorf("make folder of pushes: %w", err)
+	}
+	for name, repo := range r.repos {
+		if !validName.MatchString(name) {
+			return fmt.Errorf("open repository %q: a name consists of letters, digits, '.', '_' and '-'", name)
+		}
+		if err := repo.open(r.branch()); err != nil {
+			return fmt.Errorf("open repository %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// RepoDir is the directory of a repository.
+func (r *Remote) RepoDir(name string) string { return filepath.Join(r.cfg.Dir, name+".git") }
+
+// branch is the full name of the followed branch.
+func (r *Remote) branch() string { return "refs/heads/" + r.cfg.Branch }
+
+// exists says whether there is something at path.
+func exists(path string) (bool, error) {
+	switch _, err := os.Lstat(path); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	default:
+		return false, err
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"cuelang.org/go/cue/token"
 	"go.yaml.in/yaml/v3"
@@ -55,6 +56,7 @@ type yamlFile struct {
 	tok     *token.File
 	data    []byte
 	lines   []int // offsets of the lines
+	ascii   bool  // all characters are one byte long
 	aliased int   // nodes made by aliases so far
 	inAlias int
 	gaveUp  bool
@@ -64,24 +66,39 @@ func newYAMLFile(out *Rendered, name string, data []byte) *yamlFile {
 	y := &yamlFile{out: out, name: name, data: data, tok: token.NewFile(name, 0, len(data)+1)}
 	y.tok.SetLinesForContent(data)
 	y.lines = y.tok.Lines()
+	y.ascii = !bytes.ContainsFunc(data, func(r rune) bool { return r >= utf8.RuneSelf })
 	return y
 }
 
 // pos turns a line and a column, counted in characters, into a position.
 func (y *yamlFile) pos(n *yaml.Node) token.Pos {
 	if n.Line < 1 || n.Line > len(y.lines) {
-		return token.NoPos
+		return y.tok.Pos(len(y.data), token.NoRelPos) // YAML counts lone carriage returns as lines
 	}
 	at := y.lines[n.Line-1]
 	rest := y.data[at:]
-	offset := 0
-	for i := 1; i < n.Column && offset < len(rest); i++ {
-		offset++
-		for offset < len(rest) && rest[offset]&0xC0 == 0x80 {
-			offset++
-		}
+	if n.Line < len(y.lines) {
+		rest = y.data[at:y.lines[n.Line]]
 	}
-	return y.tok.Pos(at+offset, token.NoRelPos)
+	return y.tok.Pos(at+byteColumn(rest, n.Column-1, y.ascii), token.NoRelPos)
+}
+
+// exactLine is the length up to which the characters of a line are counted. In
+// longer ones a place may be off after letters of several bytes; counting
+// there would cost the square of the length.
+const exactLine = 1 << 14
+
+// byteColumn turns an offset in characters into one in bytes.
+func byteColumn(line []byte, chars int, ascii bool) int {
+	if ascii || len(line) > exactLine {
+		return min(chars, len(line))
+	}
+	offset := 0
+	for ; chars > 0 && offset < len(line); chars-- {
+		_, n := utf8.DecodeRune(line[offset:])
+		offset += n
+	}
+	return offset
 }
 
 func (y *yamlFile) find(n *yaml.Node, rule, message, hint string) *node {

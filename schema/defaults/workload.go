@@ -65,6 +65,8 @@ func orElse(p **intstr.IntOrString, v intstr.IntOrString) {
 	}
 }
 
+// setJob sets the defaults of a job. Those of a template (of a cron job) stay
+// left out until there is a job.
 func setJob(o *batchv1.Job) {
 	if len(o.Labels) == 0 && o.Spec.Template.Labels != nil {
 		o.Labels = maps.Clone(o.Spec.Template.Labels)
@@ -81,6 +83,15 @@ func setJob(o *batchv1.Job) {
 		if s.BackoffLimitPerIndex != nil {
 			*s.BackoffLimit = math.MaxInt32
 		}
+	}
+	if s.CompletionMode == nil {
+		s.CompletionMode = new(batchv1.NonIndexedCompletion)
+	}
+	if s.Suspend == nil {
+		s.Suspend = new(false)
+	}
+	if s.ManualSelector == nil {
+		s.ManualSelector = new(false)
 	}
 	if s.PodReplacementPolicy == nil {
 		s.PodReplacementPolicy = new(batchv1.TerminatingOrFailed)

@@ -411,15 +411,6 @@ func defaultJob(o *batchv1.Job) {
 }
 
 func defaultJobSpec(o *batchv1.JobSpec) {
-	if o.ManualSelector == nil {
-		o.ManualSelector = new(bool(false))
-	}
-	if o.CompletionMode == nil {
-		o.CompletionMode = new(batchv1.CompletionMode("NonIndexed"))
-	}
-	if o.Suspend == nil {
-		o.Suspend = new(bool(false))
-	}
 	if o.PodFailurePolicy != nil {
 		defaultPodFailurePolicy(o.PodFailurePolicy)
 	}

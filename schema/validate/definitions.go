@@ -11,6 +11,7 @@ import (
 	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/build"
 	"cuelang.org/go/cue/cuecontext"
+	"cuelang.org/go/cue/format"
 	"cuelang.org/go/cue/parser"
 	"cuelang.org/go/cue/token"
 
@@ -207,7 +208,20 @@ func funcName(c *ast.CallExpr) string {
 func (d *definitions) fits(part ast.Expr, value ast.Expr) bool {
 	p, ok := d.parts.Load(part)
 	if !ok {
-		p, _ = d.parts.LoadOrStore(part, d.ctx.BuildExpr(part, cue.Scope(d.scope), cue.InferBuiltins(true)))
+		p, _ = d.parts.LoadOrStore(part, d.compile(part))
 	}
 	return p.(cue.Value).Unify(d.ctx.BuildExpr(value)).Validate(cue.Concrete(true)) == nil
+}
+
+// compile builds a part on its own. Its syntax is resolved within its file
+// already, so that a copy must be built.
+func (d *definitions) compile(part ast.Expr) cue.Value {
+	src, err := format.Node(part)
+	if err == nil {
+		part, err = parser.ParseExpr("zz_part.cue", src)
+	}
+	if err != nil {
+		panic("validate: " + err.Error()) // it was parsed before
+	}
+	return d.ctx.BuildExpr(part, cue.Scope(d.scope), cue.InferBuiltins(true))
 }

@@ -119,6 +119,14 @@ func (p place) item(i int, pos token.Pos) place {
 	return place{fmt.Sprintf("%s[%d]", p.path, i), pos}
 }
 
+// at points to the value itself.
+func (p place) at(v ast.Expr) place {
+	if pos := v.Pos(); pos.IsValid() {
+		p.pos = pos
+	}
+	return p
+}
+
 // find notes a finding.
 func (w *walker) find(rule string, at place, hint, format string, a ...any) {
 	f := v1alpha1.Finding{Rule: rule, Object: w.object, Field: at.path, Message: fmt.Sprintf(format, a...), Hint: hint}
@@ -131,13 +139,11 @@ func (w *walker) find(rule string, at place, hint, format string, a ...any) {
 	w.out = append(w.out, f)
 }
 
-// value compares a value with what a definition says.
+// value compares a value with what a definition says. What is wrong with the
+// value is found where the value is, what is missing in it at the field's name.
 func (w *walker) value(def, v ast.Expr, at place) {
-	if at.pos = v.Pos(); !at.pos.IsValid() {
-		at.pos = token.NoPos
-	}
 	if want := w.kinds(def); want != nil && !slices.Contains(want, kindOf(v)) {
-		w.find(RuleWrongType, at, "", "must be %s, is %s", wantText(want), isText(v))
+		w.find(RuleWrongType, at.at(v), "", "must be %s, is %s", wantText(want), isText(v))
 		return
 	}
 	for _, part := range conjuncts(def) {
@@ -168,7 +174,7 @@ func (w *walker) part(def, v ast.Expr, at place) {
 		return
 	}
 	if !w.fits(def, v) {
-		w.misfit(def, v, at)
+		w.misfit(def, v, at.at(v))
 	}
 }
 
@@ -185,6 +191,7 @@ func (w *walker) reference(d *definition, v ast.Expr, at place) {
 	if w.fits(d.body, v) {
 		return
 	}
+	at = at.at(v)
 	rule := RuleInvalid
 	if k := kindOf(v); k == "integer" || k == "number" {
 		rule = RuleOutOfRange
@@ -203,7 +210,7 @@ func (w *walker) choice(def *ast.BinaryExpr, v ast.Expr, at place) {
 	branches := disjuncts(def)
 	if words := w.words(branches); words != nil {
 		s, _ := text(v)
-		w.find(RuleNotSupported, at, didYouMean(s, words), "must be %s, is %s", oneOf(words), short(v))
+		w.find(RuleNotSupported, at.at(v), didYouMean(s, words), "must be %s, is %s", oneOf(words), short(v))
 		return
 	}
 	for _, b := range branches {
@@ -215,7 +222,7 @@ func (w *walker) choice(def *ast.BinaryExpr, v ast.Expr, at place) {
 			return
 		}
 	}
-	w.misfit(def, v, at)
+	w.misfit(def, v, at.at(v))
 }
 
 // misfit says in which way a value does not fit a simple constraint.

@@ -11,5 +11,6 @@ const (
 	RuleNotSupported = "NotSupported" // not one of the words a field takes
 	RuleInvalid      = "Invalid"      // of the right type, but badly formed
 	RuleTooMany      = "TooMany"      // more items than allowed
+	RuleNotFound     = "NotFound"     // names something that is not there
 	RuleForbidden    = "Forbidden"    // not together with something else
 )

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"slices"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
@@ -160,12 +161,13 @@ func (w *walker) group(c *ast.CallExpr, present map[string]place, at place) {
 	}
 	switch {
 	case len(have) == 0 && !none:
-		if len(names) == 1 || names[0] == "name" {
+		if len(names) == 1 {
 			w.find(RuleRequired, at.field(names[0], at.pos), "", "is required")
 			return
 		}
 		w.find(RuleRequired, at, "", "needs one of %s", strings.Join(names, ", "))
 	case len(have) > 1 && exactly:
+		slices.SortStableFunc(have, func(a, b string) int { return present[a].pos.Compare(present[b].pos) })
 		w.find(RuleForbidden, present[have[1]], "", "cannot stand beside %s: only one of them is allowed", have[0])
 	}
 }
@@ -195,7 +197,7 @@ func (w *walker) rule(r *ast.CallExpr, s say, v ast.Expr, at place) {
 	}
 	rule := RuleInvalid
 	switch {
-	case missing:
+	case missing, s.text == "is required":
 		rule = RuleRequired
 	case strings.Contains(s.text, "left out"), strings.Contains(s.text, "cannot stand"), strings.Contains(s.text, "only then"):
 		rule = RuleForbidden

@@ -7,6 +7,9 @@
 // with its place and in plain words. A differential test keeps JSON Schema and
 // CUE of one opinion.
 //
+// What fields say of each other (a selector and the labels it must match, a
+// mount and its volume) is beyond both and checked in Go, in relations.go.
+//
 // A field that is null is a field that was left out, as in Kubernetes.
 //
 // It watches nothing. It owns compiled schemas: nothing is compiled before the
@@ -35,14 +38,15 @@ func JSON(r *schema.Resource, data []byte) []v1alpha1.Finding {
 	if err != nil {
 		return []v1alpha1.Finding{{Rule: RuleSyntax, Message: "not JSON: " + err.Error()}}
 	}
-	if plain && accepts(r, v) {
+	rs := relations(r, v)
+	if plain && len(rs) == 0 && accepts(r, v) {
 		return nil
 	}
 	expr, err := cuejson.Extract("", data)
 	if err != nil {
 		return []v1alpha1.Finding{{Rule: RuleSyntax, Message: "not JSON: " + err.Error()}}
 	}
-	out := explain(r, expr)
+	out := sortFindings(append(explain(r, expr), findings(objectName(r, expr), rs, expr)...))
 	for i := range out {
 		out[i].File, out[i].Line, out[i].Column = "", 0, 0
 	}
@@ -53,10 +57,12 @@ func JSON(r *schema.Resource, data []byte) []v1alpha1.Finding {
 // cuelang.org/go/encoding/yaml extracts it. No findings: it is accepted.
 // Findings have File, Line and Column and come in the order of the manifest.
 func Expr(r *schema.Resource, expr ast.Expr) []v1alpha1.Finding {
-	if v, plain := literal(expr); plain && accepts(r, v) {
+	v, plain := literal(expr)
+	rs := relations(r, v)
+	if plain && len(rs) == 0 && accepts(r, v) {
 		return nil
 	}
-	return explain(r, expr)
+	return sortFindings(append(explain(r, expr), findings(objectName(r, expr), rs, expr)...))
 }
 
 // sortFindings puts findings into the order of the manifest, says each once,
@@ -66,5 +72,8 @@ func sortFindings(fs []v1alpha1.Finding) []v1alpha1.Finding {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Field, b.Field))
 	})
 	fs = slices.CompactFunc(fs, func(a, b v1alpha1.Finding) bool { return a == b })
+	if len(fs) == 0 {
+		return nil
+	}
 	return fs[:min(len(fs), maxFindings)]
 }

@@ -3,6 +3,7 @@ package validate
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
@@ -192,7 +193,7 @@ func (w *walker) words(branches []ast.Expr) []string {
 // oneOf lists words: "one of A, B, C".
 func oneOf(words []string) string {
 	if len(words) == 1 {
-		return words[0]
+		return strconv.Quote(words[0])
 	}
 	return "one of " + strings.Join(words, ", ")
 }

@@ -149,8 +149,8 @@ func (s *suite) generatedName() {
 	}
 }
 
-// statusAndSpec: each half is written through its own door, and only a change
-// of the spec counts as a generation.
+// statusAndSpec: each half is written through its own door, metadata through
+// both, and only a change of the spec counts as a generation.
 func (s *suite) statusAndSpec() {
 	d := deployment("web")
 	d.Status.Replicas = 9
@@ -168,16 +168,17 @@ func (s *suite) statusAndSpec() {
 	}
 	next = copyOf(updated)
 	next.Spec.Replicas, next.Status.Replicas = new(int32), 5
+	next.Annotations = map[string]string{"note": "written with the status"}
 	reported, err := client.UpdateStatus(s.ctx, s.c, next)
 	s.ok("update status", err)
-	if reported.Generation != 2 || *reported.Spec.Replicas != 2 || reported.Status.Replicas != 5 {
-		s.Errorf("reported: generation %d, replicas %d, status %+v", reported.Generation, *reported.Spec.Replicas, reported.Status)
+	if reported.Generation != 2 || *reported.Spec.Replicas != 2 || reported.Status.Replicas != 5 || len(reported.Annotations) != 1 {
+		s.Errorf("reported: generation %d, replicas %d, annotations %v, status %+v", reported.Generation, *reported.Spec.Replicas, reported.Annotations, reported.Status)
 	}
 	labelled := copyOf(reported)
 	labelled.Labels = map[string]string{"a": "b"}
 	got, err := client.Update(s.ctx, s.c, labelled, options)
 	s.ok("label", err)
-	if got.Generation != 2 || got.Status.Replicas != 5 {
+	if got.Generation != 2 || got.Status.Replicas != 5 || got.Labels["a"] != "b" {
 		s.Errorf("labelled: generation %d, status %+v", got.Generation, got.Status)
 	}
 }

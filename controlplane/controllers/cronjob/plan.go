@@ -154,7 +154,7 @@ func lastDue(c *batchv1.CronJob, sched cron.Schedule, now time.Time) (due time.T
 
 // latest finds the last time of the schedule before now without walking all.
 func latest(sched cron.Schedule, from, now time.Time) time.Time {
-	step := sched.Next(from).Sub(from)
+	step := max(sched.Next(from).Sub(from), time.Minute)
 	for back := 2 * step; ; back *= 2 {
 		begin := now.Add(-back)
 		if !begin.After(from) {

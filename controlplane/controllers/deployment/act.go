@@ -2,7 +2,6 @@ package deployment
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,7 +9,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
@@ -46,7 +44,7 @@ func (c *Controller) act(ctx context.Context, w *world, p decision) (appsv1.Depl
 }
 
 // syncRevision gives the current ReplicaSet the highest revision and what else
-// it takes from the Deployment, and the Deployment the same number.
+// it takes from the Deployment.
 func (c *Controller) syncRevision(ctx context.Context, w world, status *appsv1.DeploymentStatus) error {
 	if w.current == nil {
 		return nil
@@ -61,30 +59,10 @@ func (c *Controller) syncRevision(ctx context.Context, w world, status *appsv1.D
 		}
 		*w.current = *got.DeepCopy()
 	}
-	if err := c.setRevision(ctx, w.d, next.Annotations[annRevision]); err != nil {
-		return err
-	}
 	if hasDeadline(w.d) && condition(*status, appsv1.DeploymentProgressing) == nil {
 		setCondition(status, appsv1.DeploymentProgressing, corev1.ConditionTrue, "FoundNewReplicaSet",
 			fmt.Sprintf("Found new replica set %q", w.current.Name), c.cfg.Now())
 	}
-	return nil
-}
-
-// setRevision writes the Deployment's own revision annotation.
-func (c *Controller) setRevision(ctx context.Context, d *appsv1.Deployment, number string) error {
-	if d.Annotations[annRevision] == number {
-		return nil
-	}
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{annRevision: number}}})
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
-	}
-	got, err := c.cfg.Client.Patch(ctx, schema.ResourceOf(d), schema.KeyOf(d), types.MergePatchType, data, client.WriteOptions{})
-	if err != nil {
-		return fmt.Errorf("annotate deployment %s: %w", schema.KeyOf(d), err)
-	}
-	d.ResourceVersion = got.GetResourceVersion()
 	return nil
 }
 
@@ -119,7 +97,7 @@ func (c *Controller) create(ctx context.Context, w *world, replicas int32, statu
 		setCondition(status, appsv1.DeploymentProgressing, corev1.ConditionTrue, "NewReplicaSetCreated",
 			fmt.Sprintf("Created new replica set %q", rs.Name), c.cfg.Now())
 	}
-	return c.setRevision(ctx, w.d, rs.Annotations[annRevision])
+	return nil
 }
 
 // collide settles a name that is taken. A ReplicaSet of ours with our template

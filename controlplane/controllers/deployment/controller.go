@@ -131,18 +131,21 @@ func (c *Controller) podsRun(old []*appsv1.ReplicaSet) bool {
 	return false
 }
 
-// report writes the status where it changed.
-func (c *Controller) report(ctx context.Context, w world, p decision, extra appsv1.DeploymentStatus) (controller.Result, error) {
-	status := statusOf(w, extra, c.cfg.Now())
+// report writes the status where it changed, and with it the revision: an
+// annotation written alone would count as a new generation.
+func (c *Controller) report(ctx context.Context, w world, p decision, noted appsv1.DeploymentStatus) (controller.Result, error) {
+	next := w.d.DeepCopy()
+	next.Status = statusOf(w, noted, c.cfg.Now())
 	if p.rollout {
-		status = progress(w, status, c.cfg.Now())
+		next.Status = progress(w, next.Status, c.cfg.Now())
 	}
-	if !apiequality.Semantic.DeepEqual(w.d.Status, status) {
-		next := w.d.DeepCopy()
-		next.Status = status
+	if w.current != nil && w.current.Annotations[annRevision] != "" {
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, annRevision, w.current.Annotations[annRevision])
+	}
+	if !apiequality.Semantic.DeepEqual(w.d, next) {
 		if _, err := client.UpdateStatus(ctx, c.cfg.Client, next); err != nil {
 			return controller.Result{}, fmt.Errorf("update status of %s: %w", schema.KeyOf(w.d), err)
 		}
 	}
-	return controller.Result{RequeueAfter: untilDeadline(w.d, status, c.cfg.Now())}, nil
+	return controller.Result{RequeueAfter: untilDeadline(w.d, next.Status, c.cfg.Now())}, nil
 }

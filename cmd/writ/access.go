@@ -1,0 +1,54 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler/cli"
+)
+
+// defaultDataDir is where a cluster lives unless a flag says otherwise.
+const defaultDataDir = "/var/lib/writ"
+
+// access is how a command finds the cluster it asks.
+type access struct {
+	dataDir    string
+	kubeconfig string
+	server     string
+	output     string
+}
+
+func (a *access) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.dataDir, "data-dir", defaultDataDir, "`directory` of a cluster on this machine, whose viewer.kubeconfig is used")
+	cmd.Flags().StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig `file`; default: $KUBECONFIG, then the one of --data-dir")
+	cmd.Flags().StringVar(&a.server, "server", "", "`URL` of the API server, instead of the one in the kubeconfig")
+	outputFlag(cmd, &a.output)
+}
+
+// client returns a reader of the cluster with a viewer's rights.
+func (a *access) client() (client.Interface, error) {
+	viewer := filepath.Join(a.dataDir, "viewer.kubeconfig")
+	path := cmp.Or(a.kubeconfig, os.Getenv("KUBECONFIG"), viewer)
+	cfg, err := clientcmd.BuildConfigFromFlags(a.server, path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("no cluster here: %s does not exist: start one with 'writ up', or name one with --kubeconfig or --data-dir", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %s: %w", path, err)
+	}
+	return client.NewRemote(client.RemoteConfig{Config: cfg, FieldManager: "writ-cli", UserAgent: "writ/" + version})
+}
+
+func (a *access) options() cli.Options {
+	return cli.Options{JSON: a.output == "json", Color: a.output != "json" && terminal() && os.Getenv("NO_COLOR") == ""}
+}
+
+func terminal() bool { return isatty.IsTerminal(os.Stdout.Fd()) }

@@ -1,0 +1,248 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/writ-os/writ/controlplane/admission"
+	"github.com/writ-os/writ/controlplane/apiserver"
+	"github.com/writ-os/writ/controlplane/auth"
+	"github.com/writ-os/writ/controlplane/auth/identity"
+	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/auth/policy"
+	"github.com/writ-os/writ/controlplane/auth/token"
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controllers"
+	"github.com/writ-os/writ/controlplane/controllers/apiendpoint"
+	"github.com/writ-os/writ/controlplane/registry"
+	"github.com/writ-os/writ/controlplane/scheduler"
+	"github.com/writ-os/writ/controlplane/store"
+	"github.com/writ-os/writ/schema"
+)
+
+// ControlPlane is a server: store, API, controllers, scheduler, reconciler.
+type ControlPlane struct {
+	cfg   Config
+	ready chan struct{}
+
+	metrics   *prometheus.Registry
+	store     *store.Store
+	registry  *registry.Registry
+	authority *pki.Authority
+	keeper    *pki.Keeper
+	authz     *auth.Authorizer
+	admission *admission.Admission
+	api       *apiserver.Server
+	git       *repository
+}
+
+// NewControlPlane returns a control plane; it starts nothing.
+func NewControlPlane(cfg Config) *ControlPlane {
+	return &ControlPlane{cfg: cfg, ready: make(chan struct{})}
+}
+
+// Ready is closed when the API is served and the loops run.
+func (p *ControlPlane) Ready() <-chan struct{} { return p.ready }
+
+// Run serves until ctx ends or a part fails.
+func (p *ControlPlane) Run(ctx context.Context) error {
+	release, err := lock(p.cfg.DataDir, ServerLock)
+	if err != nil {
+		return err
+	}
+	defer release()
+	listeners, err := p.listeners(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}()
+	p.cfg.step("store", "opening "+p.cfg.file("store"))
+	p.openStore()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.store.Run(ctx) })
+	if err := p.wire(listeners); err != nil {
+		return stop(g, err)
+	}
+	select {
+	case <-p.store.Ready():
+	case <-ctx.Done():
+		return g.Wait()
+	}
+	if err := p.serve(ctx, g); err != nil {
+		return stop(g, err)
+	}
+	close(p.ready)
+	return g.Wait()
+}
+
+// stop ends a group that has begun, for an error outside of it.
+func stop(g *errgroup.Group, err error) error {
+	g.Go(func() error { return err })
+	_ = g.Wait() //nolint:errcheck // it is err, or what came before
+	return err
+}
+
+func (p *ControlPlane) openStore() {
+	p.metrics = prometheus.NewRegistry()
+	m := store.NewMetrics()
+	p.metrics.MustRegister(m)
+	p.store = store.New(store.Config{Dir: p.cfg.file("store"), Log: p.log("store"), Resources: schema.Resources, Metrics: m})
+	p.registry = registry.New(registry.Config{Store: p.store, Log: p.log("registry"), ServiceCIDR: ServiceCIDR})
+}
+
+// wire makes every part. None of them runs yet.
+func (p *ControlPlane) wire(listeners []net.Listener) (err error) {
+	if p.authority, err = pki.Open(pki.Config{Dir: p.cfg.file("pki")}); err != nil {
+		return err
+	}
+	p.keeper = &pki.Keeper{Authority: p.authority, Log: p.log("pki"), Files: p.cfg.credentials()}
+	tokens, err := token.New(token.Config{Key: p.authority.ServiceAccountKey(), Cache: p.registry.Cache()})
+	if err != nil {
+		return err
+	}
+	p.authz = auth.NewAuthorizer(auth.AuthorizerConfig{Cache: p.registry.Cache(), Explain: func(a authorizer.Attributes) string {
+		return p.admission.Guard.Explain(a)
+	}})
+	p.admission = admission.New(admission.Config{Cache: p.registry.Cache(), Roles: p.authz.RBAC})
+	p.registry.SetAdmission(p.admission.Plugins()...)
+	toNodes, err := nodeTLS(p.authority)
+	if err != nil {
+		return err
+	}
+	if p.git, err = newRepository(p.cfg, p.as(identity.Reconciler), p.metrics); err != nil {
+		return err
+	}
+	serving := p.authority.NewServingCertificate(pki.Serving{Name: "kube-apiserver", Hosts: pki.APIServerHosts(Domain, APIService.String(), p.hosts()...)})
+	p.api = apiserver.New(apiserver.Config{
+		Store: p.store, Registry: p.registry,
+		Authenticator: auth.NewAuthenticator(auth.AuthenticatorConfig{Pool: p.authority.Pool(), Tokens: tokens, Anonymous: true}),
+		Authorizer:    p.authz, Tokens: tokens, TokenReader: tokens, Rules: p.authz,
+		Listeners: listeners, TLS: auth.TLSConfig(p.authority.Pool(), serving.Get), Socket: p.cfg.file("writ.sock"),
+		NodeTLS: toNodes, Mounts: p.git.mounts(), Metrics: p.metrics, Log: p.log("apiserver"),
+		Documents: []apiserver.Document{
+			{Path: token.JWKSPath, ContentType: "application/jwk-set+json", Read: tokens.JWKS},
+			{Path: token.OpenIDConfigurationPath, ContentType: "application/json", Read: func() ([]byte, error) {
+				return tokens.OpenIDConfiguration(p.cfg.server() + token.JWKSPath)
+			}},
+		},
+	})
+	return nil
+}
+
+// serve brings what the cluster stands on into the store, and then starts
+// everything that reads it.
+func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
+	p.cfg.step("API server", p.cfg.server())
+	g.Go(func() error { return p.authz.Run(ctx) })
+	g.Go(func() error { return p.admission.Run(ctx) })
+	if err := policy.Ensure(ctx, p.as(identity.APIServer)); err != nil {
+		return fmt.Errorf("write the cluster's own objects: %w", err)
+	}
+	if err := p.keeper.WriteAll(); err != nil {
+		return err
+	}
+	g.Go(func() error { return p.keeper.Run(ctx) })
+	g.Go(func() error { return p.api.Run(ctx) })
+	p.loops(ctx, g)
+	return p.git.start(ctx, g)
+}
+
+// loops starts controllers and scheduler.
+func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group) {
+	cm := p.as(user.KubeControllerManager)
+	g.Go(func() error {
+		return controllers.Run(ctx, controllers.Config{Client: cm, Cache: p.registry.Cache(), CA: p.authority.CAPEM(), PodCIDR: PodCIDR,
+			Log: p.log("controllers"), Metrics: controller.NewMetrics(p.metrics)})
+	})
+	endpoint := apiendpoint.New(apiendpoint.Config{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), ServiceIP: APIService, Servers: p.advertised()})
+	runner := controller.New(controller.Config{Name: "apiendpoint", Reconciler: endpoint, Watches: endpoint.Watches(), Cache: p.registry.Cache(), Workers: 1, Log: p.log("controllers")})
+	runner.Enqueue(schema.Key{Namespace: "default", Name: "kubernetes"})
+	g.Go(func() error { return runner.Run(ctx) })
+
+	ks := p.as(user.KubeScheduler)
+	events := client.NewRecorder(ks, "default-scheduler", "")
+	g.Go(func() error { return events.Run(ctx) })
+	sched := scheduler.New(scheduler.Config{Client: ks, Cache: p.registry.Cache(), Recorder: events, Log: p.log("scheduler")})
+	p.metrics.MustRegister(sched.Collectors()...)
+	g.Go(func() error { return sched.Run(ctx) })
+}
+
+// as is the client of a part of this process.
+func (p *ControlPlane) as(name string) *client.LocalClient {
+	return client.Local(p.registry, identity.System(name), fieldManager(name))
+}
+
+// fieldManager is the name under which a part's writes are recorded: without
+// "system:", as upstream's parts are called.
+func fieldManager(name string) string {
+	for _, prefix := range []string{"system:writ:", "system:"} {
+		if len(name) > len(prefix) && name[:len(prefix)] == prefix {
+			return name[len(prefix):]
+		}
+	}
+	return name
+}
+
+// listeners opens the ports before anything else: a port that is taken should
+// be said at once.
+func (p *ControlPlane) listeners(ctx context.Context) ([]net.Listener, error) {
+	l, err := listen(p.cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	all := []net.Listener{l}
+	if a := p.advertised()[0]; !covers(l.Addr(), a.Addr()) {
+		pods, err := freebind(ctx, a.String())
+		if err != nil {
+			l.Close()
+			return nil, err
+		}
+		all = append(all, pods)
+	}
+	return all, nil
+}
+
+// covers says that a listener answers on an address.
+func covers(a net.Addr, ip netip.Addr) bool {
+	have, err := netip.ParseAddrPort(a.String())
+	return err == nil && (have.Addr().IsUnspecified() || have.Addr() == ip)
+}
+
+// advertised is where pods reach the API server: the node's address when it
+// listens there, else the gateway of the first node's pods.
+func (p *ControlPlane) advertised() []netip.AddrPort {
+	ip := firstGateway()
+	if host, _, err := net.SplitHostPort(p.cfg.Listen); err == nil {
+		if a, err := netip.ParseAddr(host); err == nil && !a.IsLoopback() && !a.IsUnspecified() {
+			ip = a
+		}
+	}
+	return []netip.AddrPort{netip.AddrPortFrom(ip, p.cfg.port())}
+}
+
+// firstGateway is the first address of the first node's pod range.
+func firstGateway() netip.Addr { return PodCIDR.Addr().Next() }
+
+// hosts are the names besides the usual ones in the serving certificate.
+func (p *ControlPlane) hosts() []string {
+	hosts := []string{p.cfg.NodeName, firstGateway().String()}
+	if host, _, err := net.SplitHostPort(p.cfg.Listen); err == nil && host != "" {
+		hosts = append(hosts, host)
+	}
+	if p.cfg.NodeIP.IsValid() {
+		hosts = append(hosts, p.cfg.NodeIP.String())
+	}
+	return hosts
+}

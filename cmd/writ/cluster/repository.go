@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/writ-os/writ/controlplane/apiserver"
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/examples"
+	"github.com/writ-os/writ/reconciler"
+	"github.com/writ-os/writ/reconciler/receive"
+	"github.com/writ-os/writ/reconciler/source"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// repository is the Git side of a control plane: the built-in remote if the
+// cluster has one, the source it reads, and the reconciler.
+type repository struct {
+	cfg        Config
+	remote     *receive.Remote // nil with an external repository
+	source     *source.Source
+	reconciler *reconciler.Reconciler
+}
+
+// branch and path that the cluster follows.
+func (r Repository) branch() string { return or(r.Branch, "main") }
+func (r Repository) path() string   { return or(r.Path, ".") }
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func newRepository(cfg Config, c client.Backend, metrics prometheus.Registerer) (*repository, error) {
+	r := &repository{cfg: cfg}
+	from := source.Config{URL: cfg.Repository.URL, Branch: cfg.Repository.branch(), Path: cfg.Repository.path(),
+		Dir: cfg.file("git", "source"), Interval: cfg.Repository.Interval, Log: cfg.Log.With("part", "source")}
+	if cfg.BuiltIn() {
+		r.remote = receive.New(receive.Config{Dir: cfg.file("git"), Names: []string{RepositoryName}, Branch: cfg.Repository.branch(),
+			Check: r.check, Pushed: r.pushed, Log: cfg.Log.With("part", "receive")})
+		from.Builtin = r.remote.RepoDir(RepositoryName)
+	}
+	var err error
+	if from.Auth, err = cfg.Repository.auth(); err != nil {
+		return nil, err
+	}
+	r.source = source.New(from)
+	r.reconciler = reconciler.New(reconciler.Config{Client: c, Source: reconciler.Git(r.source, cfg.Repository.path()),
+		Repository: RepositoryName, Spec: cfg.Repository.spec(), Log: cfg.Log.With("part", "reconciler"), Metrics: metrics})
+	return r, nil
+}
+
+// auth reads the files that the flags name.
+func (r Repository) auth() (source.Auth, error) {
+	a := source.Auth{Username: r.Username, Password: r.Password, BearerToken: r.BearerToken}
+	for _, f := range []struct {
+		path string
+		into *[]byte
+		flag string
+	}{{r.SSHKey, &a.SSHKey, "--repo-ssh-key"}, {r.KnownHosts, &a.KnownHosts, "--repo-known-hosts"}, {r.CA, &a.CA, "--repo-ca"}} {
+		if f.path == "" {
+			continue
+		}
+		b, err := os.ReadFile(f.path)
+		if err != nil {
+			return a, fmt.Errorf("read %s: %w", f.flag, err)
+		}
+		*f.into = b
+	}
+	return a, nil
+}
+
+// spec is what the Repository object says of the flags.
+func (r Repository) spec() v1alpha1.RepositorySpec {
+	s := v1alpha1.RepositorySpec{URL: or(r.URL, "builtin"), Branch: r.branch(), Path: r.path()}
+	if r.Interval > 0 {
+		s.Interval = &metav1.Duration{Duration: r.Interval}
+	}
+	return s
+}
+
+func (r *repository) mounts() []apiserver.Mount {
+	if r.remote == nil {
+		return nil
+	}
+	return []apiserver.Mount{{Prefix: "/git/", Handler: r.remote}}
+}
+
+// start opens and seeds the built-in remote, and follows the branch.
+func (r *repository) start(ctx context.Context, g *errgroup.Group) error {
+	if r.remote != nil {
+		if err := r.remote.Open(); err != nil {
+			return err
+		}
+		if err := r.seed(); err != nil {
+			return err
+		}
+	}
+	g.Go(func() error { return r.source.Run(ctx) })
+	g.Go(func() error { return r.reconciler.Run(ctx) })
+	return nil
+}
+
+func (r *repository) seed() error {
+	if r.cfg.Seed == "" {
+		return nil
+	}
+	files, err := fs.Sub(examples.FS, r.cfg.Seed)
+	if err != nil {
+		return fmt.Errorf("open example %s: %w", r.cfg.Seed, err)
+	}
+	if _, err := fs.Stat(files, "."); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no example %q", r.cfg.Seed)
+	}
+	if _, err := r.remote.Seed(RepositoryName, files, "Begin with the "+r.cfg.Seed+" example"); err != nil {
+		return fmt.Errorf("seed the repository: %w", err)
+	}
+	return nil
+}
+
+// previewTimeout bounds what a push may cost before it is answered.
+const previewTimeout = time.Minute
+
+// check decides on a push before the branch moves: the plan, or the findings.
+func (r *repository) check(ctx context.Context, p receive.Push) ([]string, error) {
+	if p.Ref != "refs/heads/"+r.cfg.Repository.branch() || p.New == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, previewTimeout)
+	defer cancel()
+	pushed := source.New(source.Config{Builtin: p.Dir, Branch: r.cfg.Repository.branch(), Path: r.cfg.Repository.path(), Log: r.cfg.Log})
+	c, err := pushed.Commit(p.New)
+	if err != nil {
+		return nil, err
+	}
+	t, err := pushed.Tree(p.New)
+	if err != nil {
+		return nil, err
+	}
+	return r.reconciler.Receive(ctx, reconciler.Tree(t, r.cfg.Repository.path()), c)
+}
+
+// pushed wakes the reconciler.
+func (r *repository) pushed(_, ref, _ string) {
+	if ref == "refs/heads/"+r.cfg.Repository.branch() {
+		r.source.Notify()
+	}
+}

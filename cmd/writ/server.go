@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/writ-os/writ/cmd/writ/cluster"
+)
+
+// serverFlags are shared by `up` and `server`.
+type serverFlags struct {
+	cfg      cluster.Config
+	nodeIP   string
+	logLevel string
+}
+
+func (f *serverFlags) add(cmd *cobra.Command) {
+	host, _ := os.Hostname() //nolint:errcheck // "" is caught by config
+	fl := cmd.Flags()
+	fl.StringVar(&f.cfg.DataDir, "data-dir", defaultDataDir, "`directory` that holds everything: store, keys, repository, pods")
+	fl.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:6443", "`address` of the API server")
+	fl.StringVar(&f.cfg.NodeName, "node-name", strings.ToLower(cmp.Or(host, "node")), "`name` of this machine in the cluster")
+	fl.StringVar(&f.nodeIP, "node-ip", "", "`address` of this machine for others; default: found")
+	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	r := &f.cfg.Repository
+	fl.StringVar(&r.URL, "repo", "", "Git repository to follow: https://, ssh://, file:// or a `directory`; default: the cluster serves its own")
+	fl.StringVar(&r.Branch, "branch", "main", "`branch` to follow")
+	fl.StringVar(&r.Path, "path", ".", "`folder` of the repository to read")
+	fl.DurationVar(&r.Interval, "interval", 15*time.Second, "`time` between two polls of --repo")
+	fl.StringVar(&r.Username, "repo-user", "", "user `name` for --repo; its password is read from $WRIT_REPO_PASSWORD")
+	fl.StringVar(&r.SSHKey, "repo-ssh-key", "", "private key `file` for --repo")
+	fl.StringVar(&r.KnownHosts, "repo-known-hosts", "", "known_hosts `file` for --repo")
+	fl.StringVar(&r.CA, "repo-ca", "", "CA `file` for --repo")
+}
+
+// config checks the flags and completes them from the environment.
+func (f *serverFlags) config(log *slog.Logger) (cluster.Config, error) {
+	cfg := f.cfg
+	cfg.Version, cfg.Log = version, log
+	cfg.Repository.Password, cfg.Repository.BearerToken = os.Getenv("WRIT_REPO_PASSWORD"), os.Getenv("WRIT_REPO_TOKEN")
+	if f.nodeIP != "" {
+		ip, err := netip.ParseAddr(f.nodeIP)
+		if err != nil {
+			return cfg, usageError{fmt.Errorf("--node-ip: %w", err)}
+		}
+		cfg.NodeIP = ip
+	}
+	dir, err := filepath.Abs(cfg.DataDir)
+	if err != nil {
+		return cfg, fmt.Errorf("find --data-dir: %w", err)
+	}
+	cfg.DataDir = dir
+	if url := cfg.Repository.URL; url != "" && !strings.Contains(url, ":") {
+		if cfg.Repository.URL, err = filepath.Abs(url); err != nil {
+			return cfg, fmt.Errorf("find --repo: %w", err)
+		}
+	}
+	return cfg, nil
+}
+
+func newLog(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, usageError{fmt.Errorf("--log-level %q: must be debug, info, warn or error", level)}
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
+}
+
+func serverCommand() *cobra.Command {
+	var f serverFlags
+	var alone bool
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run the control plane, and this machine as its first node",
+		Long: `Server runs store, API server, controllers, scheduler and reconciler, and a node
+agent beside them unless --no-agent says otherwise. It writes <data-dir>/viewer.kubeconfig for people,
+admin.kubeconfig (break-glass, one hour), node.kubeconfig for this machine's
+agent, and pusher.gitconfig for 'git push' to the built-in remote.`,
+		Example: "  writ server --data-dir /var/lib/writ --listen 10.0.0.1:6443",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLog(f.logLevel)
+			if err != nil {
+				return err
+			}
+			cfg, err := f.config(log)
+			if err != nil {
+				return err
+			}
+			p := cluster.NewControlPlane(cfg)
+			g, ctx := errgroup.WithContext(cmd.Context())
+			g.Go(func() error { return p.Run(ctx) })
+			g.Go(func() error { return notifyReady(ctx, p.Ready()) })
+			if !alone {
+				g.Go(func() error { return cluster.NewNode(f.node(cfg), p).Run(ctx) })
+			}
+			return g.Wait()
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.cfg.Seed, "seed", "", "`example` that the built-in remote begins with: guestbook or shop")
+	cmd.Flags().BoolVar(&alone, "no-agent", false, "run the control plane alone")
+	return cmd
+}
+
+// notifyReady tells systemd that the service is up, and then that it lives.
+func notifyReady(ctx context.Context, ready <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-ready:
+	}
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	every, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || every == 0 {
+		return err
+	}
+	tick := time.NewTicker(every / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if _, err := daemon.SdNotify(false, daemon.SdNotifyWatchdog); err != nil {
+				return fmt.Errorf("notify systemd: %w", err)
+			}
+		}
+	}
+}

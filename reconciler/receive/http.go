@@ -1,0 +1,104 @@
+package receive
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// Services of the protocol.
+const (
+	uploadPack  = "git-upload-pack"  // clone and fetch
+	receivePack = "git-receive-pack" // push
+)
+
+// pushers are the groups that may push.
+var pushers = []string{"writ:pushers", user.SystemPrivilegedGroup}
+
+// ServeHTTP serves /git/<name>.git/... The context of a request carries the
+// user (k8s.io/apiserver/pkg/endpoints/request).
+func (r *Remote) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache, max-age=0, must-revalidate")
+	name, action, ok := strings.Cut(strings.TrimPrefix(req.URL.Path, "/git/"), ".git/")
+	repo := r.repos[name]
+	service, method := action, http.MethodPost
+	if action == "info/refs" {
+		service, method = req.URL.Query().Get("service"), http.MethodGet
+	}
+	u, known := userOf(req)
+	switch {
+	case !known:
+		w.Header().Set("WWW-Authenticate", `Basic realm="Writ"`)
+		http.Error(w, "sign in: the password is a token of the cluster, the user name is free", http.StatusUnauthorized)
+	case !ok || repo == nil:
+		http.Error(w, fmt.Sprintf("there is no repository %q here; this cluster serves: %s",
+			strings.TrimSuffix(name, ".git"), strings.Join(r.cfg.Names, ", ")), http.StatusNotFound)
+	case action == "info/refs" && service == "":
+		http.Error(w, "this remote speaks only the smart HTTP protocol of git", http.StatusForbidden)
+	case service != uploadPack && service != receivePack:
+		http.Error(w, "no such Git service", http.StatusNotFound)
+	case req.Method != method:
+		w.Header().Set("Allow", method)
+		http.Error(w, "use "+method, http.StatusMethodNotAllowed)
+	case service == receivePack && !mayPush(u):
+		http.Error(w, fmt.Sprintf("user %q may clone and fetch but not push: pushing needs one of the groups %s",
+			u.GetName(), strings.Join(pushers, ", ")), http.StatusForbidden)
+	case action == "info/refs":
+		r.advertise(w, req, repo, service)
+	default:
+		r.exchange(w, req, repo, service, u)
+	}
+}
+
+// exchange serves the POST of a service.
+func (r *Remote) exchange(w http.ResponseWriter, req *http.Request, repo *repository, service string, u user.Info) {
+	if req.Header.Get("Content-Type") != "application/x-"+service+"-request" {
+		http.Error(w, "the content type must be application/x-"+service+"-request", http.StatusUnsupportedMediaType)
+		return
+	}
+	body := io.Reader(req.Body)
+	switch req.Header.Get("Content-Encoding") {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(req.Body)
+		if err != nil {
+			http.Error(w, "the body is not gzip: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		defer z.Close()
+		body = z
+	default:
+		http.Error(w, "the content encoding must be gzip or none", http.StatusUnsupportedMediaType)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-"+service+"-result")
+	if service == uploadPack {
+		r.upload(w, req, repo, newPacketReader(body))
+		return
+	}
+	r.receive(w, req, repo, newPacketReader(body), u)
+}
+
+// userOf is the user of a request; an anonymous one is none.
+func userOf(req *http.Request) (user.Info, bool) {
+	u, ok := request.UserFrom(req.Context())
+	if !ok || u == nil || u.GetName() == user.Anonymous || slices.Contains(u.GetGroups(), user.AllUnauthenticated) {
+		return nil, false
+	}
+	return u, true
+}
+
+func mayPush(u user.Info) bool {
+	return slices.ContainsFunc(u.GetGroups(), func(g string) bool { return slices.Contains(pushers, g) })
+}
+
+// badRequest answers a request that does not follow the protocol.
+func badRequest(w http.ResponseWriter, err error) {
+	http.Error(w, "malformed Git request: "+err.Error(), http.StatusBadRequest)
+}

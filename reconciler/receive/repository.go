@@ -1,0 +1,125 @@
+package receive
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+// repository is one bare repository on disk.
+type repository struct {
+	name, dir, incoming string
+
+	mu sync.Mutex // held while refs are read or moved
+}
+
+// open makes the repository when there is none and clears what a crash left
+// among its packs.
+func (repo *repository) open(branch string) error {
+	there, err := exists(repo.dir)
+	if err != nil {
+		return err
+	}
+	if !there {
+		// Made aside and moved in place: a crash leaves none rather than half of one.
+		aside := filepath.Join(repo.incoming, repo.name+".git")
+		if err := initBare(aside, branch); err != nil {
+			return err
+		}
+		if err := os.Rename(aside, repo.dir); err != nil {
+			return err
+		}
+		return syncDir(filepath.Dir(repo.dir))
+	}
+	for _, d := range []string{"objects/pack", "refs/heads"} {
+		if err := os.MkdirAll(filepath.Join(repo.dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	return repo.clearPacks()
+}
+
+// clearPacks removes files that belong to no complete pack. A pack is complete
+// when it has its index; the pack is the last of the two to arrive.
+func (repo *repository) clearPacks() error {
+	dir := filepath.Join(repo.dir, "objects", "pack")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	have := make(map[string]bool)
+	for _, e := range entries {
+		have[e.Name()] = true
+	}
+	for name := range have {
+		base := strings.TrimSuffix(strings.TrimSuffix(name, ".pack"), ".idx")
+		half := base != name && !(have[base+".pack"] && have[base+".idx"])
+		if half || strings.HasPrefix(name, "tmp_") {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// initBare lays out an empty bare repository.
+func initBare(dir, branch string) error {
+	for _, d := range []string{"objects/pack", "objects/info", "refs/heads", "refs/tags"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := writeFile(filepath.Join(dir, "HEAD"), "ref: "+branch+"\n"); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, "config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
+}
+
+// openStore reads the objects of a repository as they are now. It serves one
+// goroutine and must be closed.
+func openStore(dir string) *filesystem.Storage {
+	return filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRUDefault(),
+		filesystem.Options{KeepDescriptors: true, ExclusiveAccess: true})
+}
+
+// refs returns the refs as they are now.
+func (repo *repository) refs() (map[string]string, error) {
+	repo.mu.Lock()
+	defer repo.mu.Unlock()
+	return readRefs(repo.dir)
+}
+
+// writeFile writes a small file through to the disk.
+func writeFile(path, content string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// syncFile brings a finished file to the disk.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// syncDir brings the names in a folder to the disk.
+func syncDir(dir string) error {
+	if err := syncFile(dir); err != nil {
+		return fmt.Errorf("sync %s: %w", filepath.Base(dir), err)
+	}
+	return nil
+}
