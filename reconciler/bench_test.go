@@ -8,6 +8,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/apply"
+	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -57,7 +58,7 @@ spec:
 
 // store plans a tree and applies it.
 func store(b testing.TB, e *evaluator, f *client.Fake, t memTree, sha string) {
-	w := World{Repository: "cluster", Live: f.Cache(), Inventories: client.CachedList[*v1alpha1.Inventory](f.Cache(), "")}
+	w := World{Repository: "cluster", Live: f.Cache(), Inventories: inventories(f)}
 	p, ev, err := e.plan(context.Background(), t, Commit{SHA: sha}, w, false)
 	if err != nil || len(p.Findings) > 0 {
 		b.Fatal(err, p.Findings)
@@ -74,7 +75,7 @@ func BenchmarkPlanTenOf5000(b *testing.B) {
 	e, f := newEvaluator(), client.NewFake()
 	one, two := shop(5000, 0), shop(5000, 10)
 	store(b, e, f, one, "1")
-	w := World{Repository: "cluster", Live: f.Cache(), Inventories: client.CachedList[*v1alpha1.Inventory](f.Cache(), "")}
+	w := World{Repository: "cluster", Live: f.Cache(), Inventories: inventories(f)}
 	for b.Loop() {
 		b.StopTimer()
 		if _, _, err := e.plan(context.Background(), one, Commit{SHA: "1"}, w, false); err != nil {
@@ -105,7 +106,7 @@ func BenchmarkPlan4000New(b *testing.B) {
 func BenchmarkFullCompare5000(b *testing.B) {
 	f, tree := client.NewFake(), shop(5000, 0)
 	store(b, newEvaluator(), f, tree, "1")
-	w := World{Repository: "cluster", Live: f.Cache(), Inventories: client.CachedList[*v1alpha1.Inventory](f.Cache(), "")}
+	w := World{Repository: "cluster", Live: f.Cache(), Inventories: inventories(f)}
 	for b.Loop() {
 		p, _, err := newEvaluator().plan(context.Background(), tree, Commit{SHA: "1"}, w, true)
 		if err != nil || !p.Empty() {
@@ -128,7 +129,7 @@ func TestMemoryIsFlat(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	w := World{Repository: "cluster", Live: f.Cache(), Inventories: client.CachedList[*v1alpha1.Inventory](f.Cache(), "")}
+	w := World{Repository: "cluster", Live: f.Cache(), Inventories: inventories(f)}
 	run := func(n int) {
 		for i := range n {
 			tree := shop(500, i%30+1)
@@ -144,4 +145,16 @@ func TestMemoryIsFlat(t *testing.T) {
 	if after := heap(); after > before+before/5+1<<20 {
 		t.Errorf("heap grew from %d to %d bytes in 120 commits", before, after)
 	}
+}
+
+func inventories(f *client.Fake) []*v1alpha1.Inventory {
+	return client.CachedList[*v1alpha1.Inventory](f.Cache(), "")
+}
+
+// live are the keys of the ConfigMaps.
+func live(f *client.Fake) (keys []schema.Key) {
+	for _, o := range f.Cache().List(kind("ConfigMap"), "") {
+		keys = append(keys, schema.KeyOf(o))
+	}
+	return keys
 }

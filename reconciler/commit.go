@@ -99,6 +99,9 @@ func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Pl
 	if err != nil {
 		return err
 	}
+	if !again {
+		report.Stored(next, time.Now())
+	}
 	r.remember(p, out)
 	ev.drop()
 	r.commit, r.current, r.first = next, ev, false
@@ -110,7 +113,7 @@ func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Pl
 	if !again {
 		r.metrics.commits.WithLabelValues("applied").Inc()
 		r.log.Info("commit applied", "commit", next.Spec.SHA, "created", next.Status.Created, "updated", next.Status.Updated,
-			"deleted", next.Status.Deleted, "unchanged", next.Status.Unchanged, "took", now.Sub(next.Status.SeenTime.Time))
+			"deleted", next.Status.Deleted, "unchanged", next.Status.Unchanged, "took", time.Since(seen))
 		r.event(ctx, next, "Normal", "Applied", fmt.Sprintf("%s: %d created, %d updated, %d deleted, %d unchanged",
 			report.Title(next.Spec.Message), next.Status.Created, next.Status.Updated, next.Status.Deleted, next.Status.Unchanged))
 	}

@@ -20,19 +20,27 @@ import (
 
 // serverFlags are shared by `up` and `server`.
 type serverFlags struct {
-	cfg      cluster.Config
+	cfg cluster.Config
+	nodeFlags
 	nodeIP   string
 	logLevel string
 }
 
-func (f *serverFlags) add(cmd *cobra.Command) {
-	host, _ := os.Hostname() //nolint:errcheck // "" is caught by config
+// addCommon adds what every long-lived process takes.
+func (f *serverFlags) addCommon(cmd *cobra.Command) {
+	host, _ := os.Hostname() //nolint:errcheck // "" is no name
 	fl := cmd.Flags()
 	fl.StringVar(&f.cfg.DataDir, "data-dir", defaultDataDir, "`directory` that holds everything: store, keys, repository, pods")
-	fl.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:6443", "`address` of the API server")
 	fl.StringVar(&f.cfg.NodeName, "node-name", strings.ToLower(cmp.Or(host, "node")), "`name` of this machine in the cluster")
 	fl.StringVar(&f.nodeIP, "node-ip", "", "`address` of this machine for others; default: found")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+}
+
+// add adds what a control plane takes besides.
+func (f *serverFlags) add(cmd *cobra.Command) {
+	f.addCommon(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:6443", "`address` of the API server")
 	r := &f.cfg.Repository
 	fl.StringVar(&r.URL, "repo", "", "Git repository to follow: https://, ssh://, file:// or a `directory`; default: the cluster serves its own")
 	fl.StringVar(&r.Branch, "branch", "main", "`branch` to follow")
@@ -109,6 +117,7 @@ agent, and pusher.gitconfig for 'git push' to the built-in remote.`,
 		},
 	}
 	f.add(cmd)
+	f.addNode(cmd)
 	cmd.Flags().StringVar(&f.cfg.Seed, "seed", "", "`example` that the built-in remote begins with: guestbook or shop")
 	cmd.Flags().BoolVar(&alone, "no-agent", false, "run the control plane alone")
 	return cmd

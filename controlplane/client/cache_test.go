@@ -73,6 +73,7 @@ func TestCacheResumes(t *testing.T) {
 		}
 		write(t, f, "c", "1")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if got, want := told, "ADDED a1, ADDED b1, MODIFIED a2, DELETED b1, ADDED c1, "; got != want {
 			t.Errorf("told %q, want %q", got, want)
 		}
@@ -91,6 +92,7 @@ func TestCacheBeginsAnew(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		clear(told)
 		f.Break()
 		write(t, f, "a", "2")
@@ -102,6 +104,7 @@ func TestCacheBeginsAnew(t *testing.T) {
 		write(t, f, "renewed", "2")
 		f.Compact()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		want := map[string]int{"MODIFIED a2": 1, "DELETED b1": 1, "DELETED renewed1": 1, "ADDED renewed2": 1}
 		if fmt.Sprint(told) != fmt.Sprint(want) {
 			t.Errorf("told %v, want %v", told, want)

@@ -20,7 +20,11 @@ import (
 // needs no waiting; a NewCache over a Fake lags as one over a network does.
 type Fake struct {
 	// Reject, when set, is asked before each write and refuses it by an error.
+	// It is called by one goroutine at a time and may read the Fake. It is to be
+	// set while nobody writes.
 	Reject func(verb Verb, r *schema.Resource, subresource string, o schema.Object) error
+
+	rejecting sync.Mutex
 
 	mu        sync.Mutex
 	version   uint64
@@ -186,6 +190,8 @@ func (f *Fake) reject(v Verb, r *schema.Resource, sub string, o schema.Object) e
 	if f.Reject == nil {
 		return nil
 	}
+	f.rejecting.Lock()
+	defer f.rejecting.Unlock()
 	return f.Reject(v, r, sub, o)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,9 +107,10 @@ func TestSpamIsDropped(t *testing.T) {
 func TestServerAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewFake()
-		away := true
+		var away atomic.Bool
+		away.Store(true)
 		f.Reject = func(Verb, *schema.Resource, string, schema.Object) error {
-			if away {
+			if away.Load() {
 				return errors.New("connection refused")
 			}
 			return nil
@@ -121,7 +123,7 @@ func TestServerAway(t *testing.T) {
 			t.Errorf("%d dropped", n)
 		}
 		time.Sleep(20 * time.Second)
-		away = false
+		away.Store(false)
 		time.Sleep(20 * time.Second)
 		if n := len(events(f)); n < recorderQueue {
 			t.Errorf("%d events", n)

@@ -148,6 +148,7 @@ func TestOneAtATime(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if s.double {
 			t.Error("one key was reconciled twice at a time")
 		}

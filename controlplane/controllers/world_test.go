@@ -40,7 +40,9 @@ type cluster struct {
 func over(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Run("fake", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := &cluster{Backend: client.NewFake(), t: t, startup: time.Second, bubble: true, tick: 100 * time.Millisecond}
+			f := client.NewFake()
+			f.Reject = lifecycle(f)
+			c := &cluster{Backend: f, t: t, startup: time.Second, bubble: true, tick: 100 * time.Millisecond}
 			c.start(nodes)
 			test(t, c)
 		})
@@ -54,6 +56,22 @@ func over(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 		c.start(nodes)
 		test(t, c)
 	})
+}
+
+// lifecycle refuses to create in a namespace that is going, as admission does.
+func lifecycle(f *client.Fake) func(client.Verb, *schema.Resource, string, schema.Object) error {
+	return func(v client.Verb, r *schema.Resource, _ string, o schema.Object) error {
+		if v != client.VerbCreate || !r.Namespaced {
+			return nil
+		}
+		ns, ok := client.Cached[*corev1.Namespace](f.Cache(), schema.Key{Name: o.GetNamespace()})
+		if !ok || ns.DeletionTimestamp == nil {
+			return nil
+		}
+		err := apierrors.NewForbidden(r.GroupResource(), o.GetName(), errors.New("namespace is being terminated"))
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		return err
+	}
 }
 
 // openRegistry runs a registry over a store until the test is over.

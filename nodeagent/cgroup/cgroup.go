@@ -48,6 +48,9 @@ type Manager struct {
 	root        string // of the mounts
 	mode        Mode
 	controllers []string // v1: those mounted; v2: those the root offers
+	// others are hierarchies without controllers that runc makes groups in all
+	// the same: systemd's own, and on hybrid machines that of v2.
+	others []string
 
 	mu sync.Mutex // QoS groups are shared by pods
 }
@@ -77,6 +80,11 @@ func New(root string) (*Manager, error) {
 	for _, c := range wanted {
 		if isDir(filepath.Join(root, c)) {
 			m.controllers = append(m.controllers, c)
+		}
+	}
+	for _, h := range []string{"systemd", "unified"} {
+		if isDir(filepath.Join(root, h)) {
+			m.others = append(m.others, h)
 		}
 	}
 	if isDir(filepath.Join(root, "unified")) {
@@ -214,8 +222,12 @@ func Weight(shares uint64) uint64 {
 func (m *Manager) Remove(group string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	dirs := m.dirs(group)
+	for _, h := range m.others {
+		dirs = append(dirs, filepath.Join(m.root, h, group))
+	}
 	var errs []error
-	for _, d := range m.dirs(group) {
+	for _, d := range dirs {
 		errs = append(errs, removeTree(d))
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -3,10 +3,8 @@ package pod
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Reasons of conditions, as upstream.
@@ -37,7 +35,7 @@ func (s *step) conditions(st *corev1.PodStatus) {
 		}
 		c.LastTransitionTime = old.LastTransitionTime
 		if c.Status != old.Status {
-			c.LastTransitionTime = metav1.Time{Time: s.Now.Truncate(time.Second)}
+			c.LastTransitionTime = stamp(s.Now)
 		}
 		ours[old.Type] = c
 	}
@@ -46,7 +44,7 @@ func (s *step) conditions(st *corev1.PodStatus) {
 	} {
 		c := ours[t]
 		if c.LastTransitionTime.IsZero() {
-			c.LastTransitionTime = metav1.Time{Time: s.Now.Truncate(time.Second)}
+			c.LastTransitionTime = stamp(s.Now)
 		}
 		c.ObservedGeneration = s.Pod.Generation
 		st.Conditions = append(st.Conditions, c)

@@ -33,7 +33,7 @@ func (s *step) status() corev1.PodStatus {
 		st.QOSClass = QOS(pod)
 	}
 	if st.StartTime == nil {
-		st.StartTime = &metav1.Time{Time: s.Now.Truncate(time.Second)}
+		st.StartTime = new(stamp(s.Now))
 	}
 	s.addresses(&st)
 	st.InitContainerStatuses = s.containerStatuses(pod.Spec.InitContainers, last.InitContainerStatuses, true)
@@ -150,7 +150,7 @@ func (s *step) containerStatus(spec *corev1.Container, last *corev1.ContainerSta
 	case runtime.Created:
 		st.State.Waiting = s.waiting(spec, c)
 	case runtime.Running:
-		st.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(c.Current.StartedAt)}
+		st.State.Running = &corev1.ContainerStateRunning{StartedAt: stamp(c.Current.StartedAt)}
 		*st.Started = c.Started
 		st.Ready = c.Started && c.Ready && (!init || sidecar(spec))
 	default:
@@ -249,10 +249,13 @@ func terminated(c *runtime.Container, message string) *corev1.ContainerStateTerm
 	}
 	return &corev1.ContainerStateTerminated{
 		ExitCode: int32(c.ExitCode), Reason: c.Reason, Message: message,
-		StartedAt: metav1.NewTime(started), FinishedAt: metav1.NewTime(c.FinishedAt),
+		StartedAt: stamp(started), FinishedAt: stamp(c.FinishedAt),
 		ContainerID: RuntimeName + "://" + c.ID,
 	}
 }
+
+// stamp is a time as the API keeps it.
+func stamp(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
 func resourcesOf(spec *corev1.Container, st *corev1.ContainerStatus) {
 	if len(spec.Resources.Requests) > 0 {

@@ -26,6 +26,9 @@ type state struct {
 	// one and the same when all is well.
 	Head    *v1alpha1.Commit `json:"head,omitempty"`
 	Applied *v1alpha1.Commit `json:"applied,omitempty"`
+	// Refused is a push that was refused after the head was seen, so that it
+	// never came to the branch.
+	Refused *v1alpha1.Commit `json:"refused,omitempty"`
 }
 
 // Status writes how far the cluster has come with the newest commit.
@@ -101,7 +104,21 @@ func readState(ctx context.Context, c client.Reader, repository string) (*state,
 			return nil, fmt.Errorf("read commit: %w", err)
 		}
 	}
+	all, err := client.ListAll[*v1alpha1.Commit](ctx, c, client.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list commits: %w", err)
+	}
+	for _, c := range all {
+		if c.Spec.Repository == repository && c.Status.Phase == v1alpha1.CommitFailed && c.Status.Reason == "Refused" && newer(c, s.Head) && newer(c, s.Refused) {
+			s.Refused = c
+		}
+	}
 	return s, nil
+}
+
+// newer says whether a commit was seen after another; anything is after none.
+func newer(c, than *v1alpha1.Commit) bool {
+	return than == nil || c.Name != than.Name && seen(c).After(seen(than))
 }
 
 // text is the status for people.
@@ -122,6 +139,9 @@ func (s *state) text(o Options, now time.Time) string {
 	default:
 		commitText(&b, o, "head", s.Head, now)
 		commitText(&b, o, "applied", s.Applied, now)
+	}
+	if s.Refused != nil && s.Head != nil {
+		commitText(&b, o, "last push", s.Refused, now)
 	}
 	return b.String()
 }

@@ -50,7 +50,7 @@ func (r *Remote) advertise(w http.ResponseWriter, req *http.Request, repo *repos
 	}
 	list = append(list, sortRefs(refs)...)
 	if service == uploadPack {
-		st := openStore(repo.dir)
+		st := openObjects(repo.dir)
 		defer st.Close()
 		list = peel(st, list)
 	}

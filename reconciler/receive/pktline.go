@@ -19,7 +19,9 @@ type packetReader struct {
 	buf []byte
 }
 
-func newPacketReader(r io.Reader) *packetReader { return &packetReader{r: bufio.NewReaderSize(r, 64<<10)} }
+func newPacketReader(r io.Reader) *packetReader {
+	return &packetReader{r: bufio.NewReaderSize(r, 64<<10)}
+}
 
 // next returns the payload of the next packet, which is valid until the next
 // call; nil is a flush packet. At the end of the stream the error is io.EOF.

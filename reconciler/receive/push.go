@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -19,6 +17,7 @@ import (
 type verdict struct {
 	command
 	reason string
+	err    error // when the reason is a fault of the remote, not of the push
 }
 
 // reply is the answer to a push.
@@ -87,13 +86,16 @@ func (r *Remote) receive(w http.ResponseWriter, req *http.Request, repo *reposit
 	}
 	a := reply{w: w, flush: http.NewResponseController(w).Flush, caps: caps}
 	verdicts, err := r.push(req.Context(), repo, cmds, in.r, a, u.GetName())
-	level := r.cfg.Log.InfoContext
-	if err != nil {
-		level = r.cfg.Log.WarnContext
-	}
 	for _, v := range verdicts {
-		level(req.Context(), "push", "repository", repo.name, "ref", v.name, "user", u.GetName(),
-			"commit", v.sha, "refused", v.reason, "err", err)
+		log := r.cfg.Log.With("repository", repo.name, "ref", v.name, "commit", v.sha, "user", u.GetName())
+		switch {
+		case v.err != nil || err != nil:
+			log.WarnContext(req.Context(), "push failed", "reason", v.reason, "err", errors.Join(v.err, err))
+		case v.reason != "":
+			log.InfoContext(req.Context(), "push refused", "reason", v.reason)
+		default:
+			log.InfoContext(req.Context(), "push accepted")
+		}
 	}
 	if err := a.report(err, verdicts); err != nil {
 		r.cfg.Log.WarnContext(req.Context(), "answer push", "repository", repo.name, "err", err)
@@ -132,7 +134,8 @@ func (r *Remote) push(ctx context.Context, repo *repository, cmds []command, pac
 	if a.caps["atomic"] {
 		settle(verdicts)
 	}
-	return verdicts, r.move(repo, q, verdicts, a.caps["atomic"])
+	r.move(repo, q, verdicts, a.caps["atomic"])
+	return verdicts, nil
 }
 
 // inspect returns why the object of a command cannot stand under its ref.
@@ -165,11 +168,7 @@ func reaches(st storer.EncodedObjectStorer, tip, old plumbing.Hash) (bool, error
 	if err := q.push(tip); err != nil {
 		return false, err
 	}
-	for {
-		c := q.pop()
-		if c == nil {
-			return false, nil
-		}
+	for c := q.pop(); c != nil; c = q.pop() {
 		if c.Hash == old {
 			return true, nil
 		}
@@ -179,6 +178,7 @@ func reaches(st storer.EncodedObjectStorer, tip, old plumbing.Hash) (bool, error
 			}
 		}
 	}
+	return false, nil
 }
 
 // check asks Check about each command that still stands.
@@ -212,23 +212,28 @@ func known(sha string) string {
 
 // move makes the push visible: the pack, then each ref that still is where
 // the pusher saw it. An atomic push moves all of its refs or none.
-func (r *Remote) move(repo *repository, q *quarantine, verdicts []verdict, atomic bool) error {
-	repo.mu.Lock()
-	moved, err := repo.move(q, verdicts, atomic)
-	repo.mu.Unlock()
-	if r.cfg.Pushed != nil {
-		for _, v := range moved {
+func (r *Remote) move(repo *repository, q *quarantine, verdicts []verdict, atomic bool) {
+	repo.move(q, verdicts, atomic)
+	if r.cfg.Pushed == nil {
+		return
+	}
+	for _, v := range verdicts {
+		if v.reason == "" {
 			r.cfg.Pushed(repo.name, v.name, known(v.sha))
 		}
 	}
-	return err
 }
 
-func (repo *repository) move(q *quarantine, verdicts []verdict, atomic bool) ([]verdict, error) {
+func (repo *repository) move(q *quarantine, verdicts []verdict, atomic bool) {
+	repo.mu.Lock()
+	defer repo.mu.Unlock()
 	now, err := readRefs(repo.dir)
 	if err != nil {
+		for i := range verdicts {
+			verdicts[i].err = err
+		}
 		refuseAll(verdicts, "the remote cannot read its refs")
-		return nil, err
+		return
 	}
 	for i := range verdicts {
 		v := &verdicts[i]
@@ -239,22 +244,16 @@ func (repo *repository) move(q *quarantine, verdicts []verdict, atomic bool) ([]
 	if atomic {
 		settle(verdicts)
 	}
-	var moved []verdict
-	var errs []error
 	kept := false
 	for i := range verdicts {
 		v := &verdicts[i]
 		if v.reason != "" {
 			continue
 		}
-		if err := repo.apply(q, v.command, &kept); err != nil {
+		if v.err = repo.apply(q, v.command, &kept); v.err != nil {
 			v.reason = "the remote cannot store the push"
-			errs = append(errs, err)
-			continue
 		}
-		moved = append(moved, *v)
 	}
-	return moved, errors.Join(errs...)
 }
 
 // apply moves one ref; the first that needs it brings the pack along.
@@ -290,6 +289,3 @@ func refuseAll(verdicts []verdict, reason string) []verdict {
 	}
 	return verdicts
 }
-
-var _ = object.ErrEntryNotFound
-var _ = fmt.Sprint

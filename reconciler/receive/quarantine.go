@@ -12,7 +12,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
 // quarantine is a push under way: a bare repository of its own that has the
@@ -25,7 +24,7 @@ type quarantine struct {
 	dir  string
 	base string // of the pack that arrived, without suffix; "" for none
 	objs []packed
-	st   *filesystem.Storage
+	st   *objects
 }
 
 // errTooLarge refuses a pack over a bound.
@@ -88,7 +87,7 @@ func (q *quarantine) receive(r io.Reader, limit int64) error {
 			return err
 		}
 	}
-	q.st = openStore(q.dir)
+	q.st = openObjects(q.dir)
 	return connected(q.st, q.objs)
 }
 

@@ -7,10 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-
-	"github.com/go-git/go-billy/v5/osfs"
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
 // repository is one bare repository on disk.
@@ -81,13 +77,6 @@ func initBare(dir, branch string) error {
 		return err
 	}
 	return writeFile(filepath.Join(dir, "config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
-}
-
-// openStore reads the objects of a repository as they are now. It serves one
-// goroutine and must be closed.
-func openStore(dir string) *filesystem.Storage {
-	return filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRUDefault(),
-		filesystem.Options{KeepDescriptors: true, ExclusiveAccess: true})
 }
 
 // refs returns the refs as they are now.

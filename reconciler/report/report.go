@@ -74,6 +74,10 @@ func Applied(c *v1alpha1.Commit, p *plan.Plan, again, now time.Time) {
 	}
 }
 
+// Stored corrects the time of an applied commit by what the transaction took.
+// It is kept with the next word about the commit.
+func Stored(c *v1alpha1.Commit, now time.Time) { c.Status.AppliedTime = micro(now) }
+
 // Refused says that the commit does not enter the cluster, and why.
 func Refused(c *v1alpha1.Commit, findings []v1alpha1.Finding, now time.Time) {
 	s := &c.Status

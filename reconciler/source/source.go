@@ -1,16 +1,31 @@
-// NOTICE to the network engineer: another engineer owns this folder since 02:37; finish dns and report.
-
 // Package source reads the files of commits.
+//
+// It follows one branch of one repository: the built-in remote or a directory
+// on this machine, read in place, or a remote over HTTPS or SSH, of which it
+// keeps a shallow clone below Config.Dir.
+//
+//	        remote                     local, built-in
+//	advertised refs, pack              refs on the disk
+//	          │                              │
+//	        clone ──────── objects ──────────┘
+//	                          │
+//	             Commit, Tree (walk), Diff
+//
+// It owns Config.Dir and nothing else; it never writes to a repository that it
+// reads in place. It promises that what it returns is whole: a commit is
+// returned by Fetch only when all its files are here, and a repository that is
+// empty, has lost the branch or the folder is an error that says what to do,
+// never a tree without files. No error or log line carries a credential.
 package source
 
 import (
 	"context"
 	"fmt"
-	"io"
-	"io/fs"
-	"iter"
 	"log/slog"
+	"sync"
 	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // Commit is one Git commit.
@@ -25,71 +40,10 @@ type Commit struct {
 	Rewritten bool
 }
 
-// File is one file of a tree.
-type File struct {
-	// Path is slash-separated and relative to the root of the tree.
-	Path string
-	// Blob is the Git hash of the content.
-	Blob string
-	Mode fs.FileMode
-	Size int64
-
-	open func() (io.ReadCloser, error)
-}
-
-// Open reads the content.
-func (f File) Open() (io.ReadCloser, error) { return f.open() }
-
-// Tree is the files of a commit or of a directory.
-type Tree interface {
-	// Walk yields the files below path ("" or "." for all) in the order of
-	// their paths. A file that may not be read is yielded with a *FileError,
-	// and the walk goes on; any other error ends it.
-	Walk(path string) iter.Seq2[File, error]
-	// File returns one file; fs.ErrNotExist when there is none.
-	File(path string) (File, error)
-}
-
-// FileError is one file that cannot be accepted, for the commit's findings.
-type FileError struct {
-	Path    string
-	Rule    string // TooLarge, Symlink, Submodule, LFSPointer, TooMany
-	Message string
-}
-
-// Error implements error.
-func (e *FileError) Error() string { return e.Path + ": " + e.Message }
-
-// Op is what happened to a file between two trees.
-type Op string
-
-// The ops of a Change.
-const (
-	Added    Op = "added"
-	Modified Op = "modified"
-	Removed  Op = "removed"
-)
-
-// Change is one file that differs between two trees.
-type Change struct {
-	Path string
-	Op   Op
-	From string // blob before; "" when added
-	To   string // blob after; "" when removed
-}
-
-// Limits bound what a tree may hold. Zero values take the defaults.
-type Limits struct {
-	FileSize  int64 // default 10 MiB
-	Files     int   // default 100,000
-	TotalSize int64 // default 512 MiB
-}
-
 // Config is everything a source needs from outside.
 type Config struct {
 	// URL is https://, http://, ssh://, git@host:path, file:// or a directory.
-	// A directory that is a bare repository written by this process (the
-	// built-in remote) is read in place.
+	// A repository on this machine is read in place, bare or not.
 	URL string
 	// Builtin is the directory of the built-in remote's bare repository; it is
 	// read in place, without a clone. URL is not used then.
@@ -100,7 +54,7 @@ type Config struct {
 	Path string
 	// Dir keeps the clone.
 	Dir      string
-	Interval time.Duration // between polls; default 15s
+	Interval time.Duration // between polls; default 15s, 1s for a directory
 	Auth     Auth
 	Limits   Limits
 	Log      *slog.Logger
@@ -110,43 +64,194 @@ type Config struct {
 type Auth struct {
 	Username, Password string
 	BearerToken        string
-	SSHKey             []byte // PEM
+	SSHKey             []byte // PEM; Password is its passphrase
 	KnownHosts         []byte
 	CA                 []byte // PEM
 	ClientCert         []byte // PEM
 	ClientKey          []byte // PEM
 }
 
-// Source follows one branch of one repository.
-type Source struct{ cfg Config }
+// repository is where the branch lives.
+type repository interface {
+	// head asks for the head of the branch.
+	head(ctx context.Context) (plumbing.Hash, error)
+	// fetch asks for the head of the branch and makes its objects readable.
+	// rewritten is set when the head before is known to be no ancestor.
+	fetch(ctx context.Context) (head plumbing.Hash, rewritten bool, err error)
+	// tidy does what is due while there is nothing to fetch.
+	tidy(ctx context.Context) error
+	objects() *objects
+}
 
-// New returns a source; it reads nothing before Fetch.
-func New(cfg Config) *Source { return &Source{cfg: cfg} }
+// Source follows one branch of one repository. Its methods may be called from
+// several goroutines.
+type Source struct {
+	cfg     Config
+	repo    repository
+	err     error // of the Config
+	changed chan struct{}
+
+	fetching sync.Mutex // one Fetch at a time
+
+	mu        sync.Mutex
+	last      plumbing.Hash // head that Fetch returned last
+	rewritten bool          // what Fetch said of last
+}
+
+// New returns a source; it reads nothing before Fetch. A Config that cannot
+// work is reported by the methods.
+func New(cfg Config) *Source {
+	if cfg.Branch == "" {
+		cfg.Branch = "main"
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Limits = cfg.Limits.withDefaults()
+	s := &Source{cfg: cfg, changed: make(chan struct{}, 1)}
+	s.repo, s.err = s.open()
+	return s
+}
+
+// open decides where the branch is read.
+func (s *Source) open() (repository, error) {
+	if s.cfg.Builtin != "" {
+		return newLocal(s.cfg.Builtin, s.cfg.Branch), nil
+	}
+	loc, err := parseURL(s.cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if loc.scheme == "file" {
+		return newLocal(loc.path, s.cfg.Branch), nil
+	}
+	r, err := newRemote(loc, s.cfg.Branch, s.cfg.Auth)
+	if err != nil {
+		return nil, err
+	}
+	return newClone(s.cfg, r, s.Notify), nil
+}
 
 // Fetch asks the remote for the head of the branch and brings its files here.
-func (s *Source) Fetch(ctx context.Context) (Commit, error) { return Commit{}, fmt.Errorf("fetch") }
+func (s *Source) Fetch(ctx context.Context) (Commit, error) {
+	if s.err != nil {
+		return Commit{}, s.err
+	}
+	s.fetching.Lock()
+	defer s.fetching.Unlock()
+	head, rewritten, err := s.repo.fetch(ctx)
+	if err != nil {
+		return Commit{}, err
+	}
+	c, err := s.repo.objects().commit(head)
+	if err != nil {
+		return Commit{}, err
+	}
+	if err := s.checkPath(head); err != nil {
+		return Commit{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if head != s.last {
+		if !rewritten && !s.last.IsZero() {
+			rewritten = !s.repo.objects().descends(c, s.last)
+		}
+		s.last, s.rewritten = head, rewritten
+	}
+	out := commitOf(c)
+	out.Rewritten = s.rewritten
+	return out, nil
+}
+
+// checkPath says whether the commit has the folder to follow.
+func (s *Source) checkPath(head plumbing.Hash) error {
+	t, err := s.tree(head)
+	if err != nil {
+		return err
+	}
+	return t.checkFolder(s.cfg.Path)
+}
 
 // Commit returns a commit that is here.
-func (s *Source) Commit(sha string) (Commit, error) { return Commit{}, fmt.Errorf("commit") }
+func (s *Source) Commit(sha string) (Commit, error) {
+	h, err := s.hash(sha)
+	if err != nil {
+		return Commit{}, err
+	}
+	c, err := s.repo.objects().commit(h)
+	if err != nil {
+		return Commit{}, err
+	}
+	return commitOf(c), nil
+}
 
 // Tree returns the files of a commit that was fetched.
-func (s *Source) Tree(sha string) (Tree, error) { return nil, fmt.Errorf("tree") }
+func (s *Source) Tree(sha string) (Tree, error) {
+	h, err := s.hash(sha)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.tree(h)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (s *Source) tree(h plumbing.Hash) (*commitTree, error) {
+	c, err := s.repo.objects().commit(h)
+	if err != nil {
+		return nil, err
+	}
+	return &commitTree{objects: s.repo.objects(), sha: h.String(), root: c.TreeHash, limits: s.cfg.Limits}, nil
+}
 
 // Diff compares two commits that were fetched; a may be "" for the empty tree.
-func (s *Source) Diff(a, b string) ([]Change, error) { return nil, fmt.Errorf("diff") }
+// The changes are in the order of their paths. A file whose mode alone differs
+// is modified.
+func (s *Source) Diff(a, b string) ([]Change, error) {
+	var from plumbing.Hash
+	if a != "" {
+		h, err := s.hash(a)
+		if err != nil {
+			return nil, err
+		}
+		c, err := s.repo.objects().commit(h)
+		if err != nil {
+			return nil, err
+		}
+		from = c.TreeHash
+	}
+	h, err := s.hash(b)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.repo.objects().commit(h)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := compare(s.repo.objects().tree, from, c.TreeHash)
+	if err != nil {
+		return nil, fmt.Errorf("compare %s and %s: %w", a, b, err)
+	}
+	return changes, nil
+}
 
-// Changed delivers when the remote may have something new: after Notify, and
-// when a poll in Run saw a new head. It has room for one notice.
-func (s *Source) Changed() <-chan struct{} { return nil }
+func (s *Source) hash(sha string) (plumbing.Hash, error) {
+	if s.err != nil {
+		return plumbing.ZeroHash, s.err
+	}
+	if !plumbing.IsHash(sha) {
+		return plumbing.ZeroHash, problem(ErrMissing, "%q is no commit", sha)
+	}
+	return plumbing.NewHash(sha), nil
+}
 
-// Notify says that the remote may have something new.
-func (s *Source) Notify() {}
-
-// Run polls the remote until ctx is done.
-func (s *Source) Run(ctx context.Context) error { <-ctx.Done(); return nil }
-
-// Dir is a plain directory read as a tree, for `writ check DIR`.
-type Dir struct {
-	Root   string
-	Limits Limits
+// Close lets go of open files; the source may still be used. Only one that is
+// dropped long before the process ends needs it.
+func (s *Source) Close() error {
+	if s.err != nil {
+		return nil
+	}
+	return s.repo.objects().close()
 }

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"cuelang.org/go/cue/ast"
+	"cuelang.org/go/cue/parser"
 	cueyaml "cuelang.org/go/encoding/yaml"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/defaults"
 )
 
 // manifest is one document of the corpus.
@@ -48,22 +51,17 @@ func readManifest(t testing.TB, file string, doc []byte) manifest {
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", file, err, doc)
 	}
-	var head struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Metadata   struct {
-			Name         string `json:"name"`
-			GenerateName string `json:"generateName"`
-		} `json:"metadata"`
-	}
-	if err := yaml.Unmarshal(doc, &head); err != nil {
+	v, _, err := decode(j)
+	if err != nil {
 		t.Fatal(err)
 	}
-	r := schema.ByGVK(kschema.FromAPIVersionAndKind(head.APIVersion, head.Kind))
+	o := node{value: v}
+	r := schema.ByGVK(kschema.FromAPIVersionAndKind(o.at("apiVersion").text(), o.at("kind").text()))
 	if r == nil {
-		t.Fatalf("%s: no resource for %s %s", file, head.APIVersion, head.Kind)
+		t.Fatalf("%s: no resource for\n%s", file, doc)
 	}
-	return manifest{head.Kind + "/" + head.Metadata.Name + head.Metadata.GenerateName, r, doc, j}
+	name := o.at("metadata", "name").textOr(o.at("metadata", "generateName").text())
+	return manifest{r.Kind + "/" + name, r, doc, j}
 }
 
 // extract parses YAML as the renderer does.
@@ -100,6 +98,54 @@ func TestCorpusIsAccepted(t *testing.T) {
 	for _, r := range schema.Resources {
 		if !seen[r.Kind] {
 			t.Errorf("the corpus has no %s", r.Kind)
+		}
+	}
+}
+
+// parseCUE parses an expression.
+func parseCUE(t testing.TB, src string) ast.Expr {
+	t.Helper()
+	e, err := parser.ParseExpr("in.cue", src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestTypedObjectsAreAccepted sends the corpus through Go types, protobuf and
+// defaults, as objects reach validation in the API server: with zeros and empty
+// objects where the manifest had nothing.
+func TestTypedObjectsAreAccepted(t *testing.T) {
+	for _, m := range corpus(t) {
+		o, err := schema.Decode(m.resource, schema.JSON, m.json, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defaults.Apply(o)
+		stored, err := schema.EncodeStorage(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o, err = schema.DecodeStorage(m.resource, stored); err != nil {
+			t.Fatal(err)
+		}
+		data, err := schema.Encode(o, schema.JSON)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range JSON(m.resource, data) {
+			t.Errorf("%s: %s (%s)", m.name, f.Message, f.Rule)
+		}
+		// And a status that says nothing yet.
+		empty := m.resource.New()
+		empty.SetName("cluster")
+		if data, err = schema.Encode(empty, schema.JSON); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range JSON(m.resource, data) {
+			if strings.HasPrefix(f.Field, "status") {
+				t.Errorf("empty %s: %s (%s)", m.resource, f.Message, f.Rule)
+			}
 		}
 	}
 }

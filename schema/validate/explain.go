@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
@@ -107,7 +108,7 @@ func (p place) field(name string, pos token.Pos) place {
 	switch {
 	case p.path == "":
 		p.path = name
-	case strings.ContainsAny(name, "./[]"):
+	case strings.ContainsFunc(name, func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }):
 		p.path += "[" + name + "]"
 	default:
 		p.path += "." + name

@@ -51,6 +51,15 @@ func relations(r *schema.Resource, v any) []relation {
 				c.find(d, RuleDuplicate, "", "is in binaryData too")
 			}
 		}
+	case "Secret":
+		if root.at("type").text() != "kubernetes.io/tls" {
+			break
+		}
+		for _, k := range []string{"tls.crt", "tls.key"} {
+			if d := root.at("data", k); d.value == nil && root.at("stringData", k).value == nil {
+				c.find(d, RuleRequired, "", "is required in a secret of type kubernetes.io/tls")
+			}
+		}
 	case "HorizontalPodAutoscaler":
 		if lo, hi := spec.at("minReplicas"), spec.at("maxReplicas"); lo.int() > hi.int() && hi.value != nil {
 			c.find(lo, RuleOutOfRange, "", "must not be more than maxReplicas, %d", hi.int())

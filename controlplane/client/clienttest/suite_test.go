@@ -102,14 +102,20 @@ func TestRemoteWatchOutlivesItsConnection(t *testing.T) {
 // A place that the server has forgotten is an error that says so.
 func TestRemoteWatchExpires(t *testing.T) {
 	gone := apierrors.NewResourceExpired("too old resource version")
+	gone.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	for name, inStream := range map[string]bool{"at once": false, "in the stream": true} {
 		t.Run(name, func(t *testing.T) {
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				status, _ := json.Marshal(gone.ErrStatus)
+				status, err := json.Marshal(gone.ErrStatus)
+				if err != nil {
+					t.Error(err)
+				}
 				if !inStream {
 					w.WriteHeader(http.StatusGone)
-					w.Write(status)
+					if _, err := w.Write(status); err != nil {
+						t.Error(err)
+					}
 					return
 				}
 				fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", status)

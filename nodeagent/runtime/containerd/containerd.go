@@ -28,6 +28,7 @@ import (
 	ctrd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/writ-os/writ/nodeagent/cgroup"
 	"github.com/writ-os/writ/nodeagent/crilog"
@@ -127,7 +128,9 @@ func (r *Runtime) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := ctrd.New(socket, ctrd.WithDefaultNamespace(r.cfg.Namespace), ctrd.WithTimeout(10*time.Second))
+	client, err := ctrd.New(socket, ctrd.WithDefaultNamespace(r.cfg.Namespace), ctrd.WithTimeout(10*time.Second),
+		// While the daemon is away calls wait for it, instead of failing.
+		ctrd.WithCallOpts([]grpc.CallOption{grpc.WaitForReady(true)}))
 	if err != nil {
 		return fmt.Errorf("connect to containerd at %s: %w", socket, err)
 	}

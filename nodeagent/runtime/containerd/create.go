@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"time"
 
 	"github.com/containerd/containerd/api/types/runc/options"
 	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/cap"
 	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/containerd/errdefs"
@@ -56,12 +58,15 @@ func (r *Runtime) create(ctx context.Context, s runtime.Spec, pause bool) (_ str
 		}
 	}
 	snap := r.client.SnapshotService(r.snapshotter)
-	if _, err := snap.Prepare(ctx, id, img.chainID); err != nil {
+	// The label keeps the snapshot until its container's record does.
+	if _, err := snap.Prepare(ctx, id, img.chainID, snapshots.WithLabels(map[string]string{
+		"containerd.io/gc.root": time.Now().UTC().Format(time.RFC3339),
+	})); err != nil {
 		return "", fmt.Errorf("make file system of container: %w", err)
 	}
 	c, err := r.createRecord(ctx, id, s, spec, labelsOf(s, img.Ref, img.ID, cgroupPath), pause)
 	if err != nil {
-		_ = snap.Remove(ctx, id) // what is left is found as garbage by the daemon
+		_ = snap.Remove(ctx, id) // what is left goes when the agent starts again
 		return "", err
 	}
 	rec := recordOf(c)
@@ -151,8 +156,10 @@ func (r *Runtime) withLease(ctx context.Context, fn func(ctx context.Context) er
 	return fn(ctx)
 }
 
+const idBytes = 32
+
 func newID() string {
-	b := make([]byte, 32)
+	b := make([]byte, idBytes)
 	rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }

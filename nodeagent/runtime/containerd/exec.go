@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -42,7 +44,9 @@ func (r *Runtime) Exec(ctx context.Context, id string, e runtime.ExecSpec) (int,
 	if e.TTY {
 		p.Env = append(slices.Clone(p.Env), "TERM=xterm")
 	}
-	opts := []cio.Opt{cio.WithStreams(e.Stdin, e.Stdout, e.Stderr), cio.WithFIFODir(r.containerDir(id))}
+	// Callers may hand in one writer for both streams.
+	lock := &sync.Mutex{}
+	opts := []cio.Opt{cio.WithStreams(e.Stdin, locked{lock, e.Stdout}, locked{lock, e.Stderr}), cio.WithFIFODir(r.containerDir(id))}
 	if e.TTY {
 		opts = append(opts, cio.WithTerminal)
 	}
@@ -51,6 +55,21 @@ func (r *Runtime) Exec(ctx context.Context, id string, e runtime.ExecSpec) (int,
 		return 0, fmt.Errorf("exec in container %s: %w", id, err)
 	}
 	return r.runProcess(ctx, proc, e)
+}
+
+// locked writes to what others write to as well. Nothing is written to nil.
+type locked struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l locked) Write(b []byte) (int, error) {
+	if l.w == nil {
+		return len(b), nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
 }
 
 // runProcess runs it to its end. When ctx ends before, it is killed.

@@ -12,6 +12,8 @@ import (
 	tasks "github.com/containerd/containerd/api/services/tasks/v1"
 	"github.com/containerd/containerd/api/types/task"
 	"github.com/containerd/containerd/v2/core/events"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/errdefs"
 	"github.com/containerd/errdefs/pkg/errgrpc"
 	"github.com/containerd/typeurl/v2"
 
@@ -155,7 +157,32 @@ func (r *Runtime) adopt(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.removeOrphans(ctx, known); err != nil {
+		return err
+	}
 	return r.forgetOthers(known)
+}
+
+// removeOrphans removes file systems of containers that were never recorded: an
+// agent was killed while it made them.
+func (r *Runtime) removeOrphans(ctx context.Context, known map[string]bool) error {
+	snap := r.client.SnapshotService(r.snapshotter)
+	var orphans []string
+	err := snap.Walk(ctx, func(_ context.Context, i snapshots.Info) error {
+		if i.Kind == snapshots.KindActive && len(i.Name) == 2*idBytes && !known[i.Name] && r.record(i.Name) == nil {
+			orphans = append(orphans, i.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list file systems of containers: %w", err)
+	}
+	for _, name := range orphans {
+		if err := snap.Remove(ctx, name); err != nil && !errdefs.IsNotFound(err) {
+			return fmt.Errorf("remove file system of no container: %w", err)
+		}
+	}
+	return nil
 }
 
 func (r *Runtime) restore(rec *record) error {

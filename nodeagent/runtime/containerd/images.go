@@ -185,16 +185,19 @@ func (r *Runtime) Import(ctx context.Context, rd io.Reader, labels map[string]st
 	if err != nil {
 		return err
 	}
-	imgs, err := r.client.Import(ctx, rd, ctrd.WithImageLabels(labels), ctrd.WithDiscardUnpackedLayers())
-	if err != nil {
-		return fmt.Errorf("import images: %w", err)
-	}
-	for _, meta := range imgs {
-		if err := ctrd.NewImage(r.client, meta).Unpack(ctx, r.snapshotter); err != nil {
-			return fmt.Errorf("unpack %s: %w", meta.Name, err)
+	// The lease holds the layers until they are unpacked.
+	return r.withLease(ctx, func(ctx context.Context) error {
+		imgs, err := r.client.Import(ctx, rd, ctrd.WithImageLabels(labels), ctrd.WithDiscardUnpackedLayers())
+		if err != nil {
+			return fmt.Errorf("import images: %w", err)
 		}
-	}
-	return nil
+		for _, meta := range imgs {
+			if err := ctrd.NewImage(r.client, meta).Unpack(ctx, r.snapshotter); err != nil {
+				return fmt.Errorf("unpack %s: %w", meta.Name, err)
+			}
+		}
+		return nil
+	})
 }
 
 // Images returns all images. One content under several names is one image.

@@ -107,11 +107,16 @@ func (r *Runtime) Signal(ctx context.Context, id string, sig syscall.Signal) err
 	}
 	_, err = r.client.TaskService().Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(sig), All: sig == syscall.SIGKILL})
 	err = errgrpc.ToNative(err)
-	// runc says "process already finished" for one whose exit is on its way.
-	if err == nil || errdefs.IsNotFound(err) || strings.Contains(err.Error(), "already finished") {
+	if err == nil || ending(err) {
 		return nil
 	}
 	return fmt.Errorf("signal container %s: %w", id, err)
+}
+
+// ending says whether an error means that a container has ended or is about
+// to: its task is gone, runc finds no process, or the shim closes its socket.
+func ending(err error) bool {
+	return errdefs.IsNotFound(err) || strings.Contains(err.Error(), "already finished") || strings.Contains(err.Error(), "ttrpc: closed")
 }
 
 // Remove deletes a container, killing it first, with its output. Its log file
@@ -158,7 +163,7 @@ func (r *Runtime) kill(ctx context.Context, id string) error {
 		return err
 	}
 	_, err := r.client.TaskService().Wait(ctx, &tasks.WaitRequest{ContainerID: id})
-	if err := errgrpc.ToNative(err); err != nil && !errdefs.IsNotFound(err) {
+	if err := errgrpc.ToNative(err); err != nil && !ending(err) {
 		return fmt.Errorf("wait for container %s: %w", id, err)
 	}
 	return r.reap(ctx, id)
@@ -177,8 +182,7 @@ func (r *Runtime) reap(ctx context.Context, id string) error {
 	if c.State != runtime.Running {
 		return nil
 	}
-	resp, err := r.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
-	err = errgrpc.ToNative(err)
+	resp, err := r.task(ctx, id)
 	switch {
 	case errdefs.IsNotFound(err):
 		return r.ended(rec, lost)
@@ -209,6 +213,23 @@ func (r *Runtime) reap(ctx context.Context, id string) error {
 			c.Reason = runtime.ReasonError
 		}
 	})
+}
+
+// task asks for a task. A shim that is closing gives no answer; the daemon
+// notices soon that it is gone.
+func (r *Runtime) task(ctx context.Context, id string) (*tasks.GetResponse, error) {
+	for tries := 0; ; tries++ {
+		resp, err := r.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: id})
+		err = errgrpc.ToNative(err)
+		if err == nil || errdefs.IsNotFound(err) || !ending(err) || tries == 40 {
+			return resp, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // lost is the end of a container that nobody saw: the machine has restarted,

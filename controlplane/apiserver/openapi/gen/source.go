@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -82,25 +83,27 @@ func (s *sources) find(pkg, name string) (*typeDoc, error) {
 }
 
 func parsePackage(dir string) (map[string]*typeDoc, error) {
-	pkgs, err := parser.ParseDir(token.NewFileSet(), dir, nil, parser.ParseComments)
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
 	}
 	types := map[string]*typeDoc{}
 	var consts []*ast.GenDecl
-	for name, pkg := range pkgs {
-		if strings.HasSuffix(name, "_test") {
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		for _, file := range pkg.Files {
-			for _, decl := range file.Decls {
-				g, ok := decl.(*ast.GenDecl)
-				switch {
-				case ok && g.Tok == token.TYPE:
-					addTypes(types, g)
-				case ok && g.Tok == token.CONST:
-					consts = append(consts, g)
-				}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		for _, decl := range file.Decls {
+			g, ok := decl.(*ast.GenDecl)
+			switch {
+			case ok && g.Tok == token.TYPE:
+				addTypes(types, g)
+			case ok && g.Tok == token.CONST:
+				consts = append(consts, g)
 			}
 		}
 	}

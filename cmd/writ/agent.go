@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writ-os/writ/cmd/writ/cluster"
+)
+
+// nodeFlags are shared by everything that runs a node.
+type nodeFlags struct{ containerd string }
+
+// addNode adds the flags of a node.
+func (f *serverFlags) addNode(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.nodeFlags.containerd, "containerd", "", "`socket` of the containerd to use; default: an own one, started if need be")
+}
+
+// node is what the flags say of this machine's node.
+func (f *serverFlags) node(cfg cluster.Config) cluster.NodeConfig {
+	return cluster.NodeConfig{Config: cfg, Containerd: f.nodeFlags.containerd}
+}
+
+func agentCommand() *cobra.Command {
+	var f serverFlags
+	var kubeconfig, server, runtime string
+	var count int
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Run this machine as a node",
+		Long: `Agent runs the pods that the control plane binds to this machine, over
+containerd, with their network, service proxy and DNS. It uses the credentials
+that a server wrote into --data-dir. When it ends the containers go on running;
+the next agent carries on with them.
+
+With --runtime fake it is --count nodes that are not there: they report pods as
+running, for tests of scale.`,
+		Example: "  writ agent --data-dir /var/lib/writ\n  writ agent --runtime fake --count 1000",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLog(f.logLevel)
+			if err != nil {
+				return err
+			}
+			cfg, err := f.config(log)
+			if err != nil {
+				return err
+			}
+			node := f.node(cfg)
+			node.Kubeconfig, node.Server = kubeconfig, server
+			switch runtime {
+			case "containerd":
+				return cluster.NewNode(node, nil).Run(cmd.Context())
+			case "fake":
+				return cluster.Simulate(cmd.Context(), node, count)
+			}
+			return usageError{fmt.Errorf("--runtime %q: must be containerd or fake", runtime)}
+		},
+	}
+	f.addCommon(cmd)
+	f.addNode(cmd)
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "credentials `file`; default: node.kubeconfig of --data-dir, for simulated nodes admin.kubeconfig")
+	cmd.Flags().StringVar(&server, "server", "", "`URL` of the API server, instead of the one in the kubeconfig")
+	cmd.Flags().StringVar(&runtime, "runtime", "containerd", "containerd, or fake for simulated nodes")
+	cmd.Flags().IntVar(&count, "count", 1, "`number` of simulated nodes")
+	return cmd
+}

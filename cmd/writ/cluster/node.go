@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/nodeagent"
+	"github.com/writ-os/writ/nodeagent/cgroup"
+	"github.com/writ-os/writ/nodeagent/dns"
+	"github.com/writ-os/writ/nodeagent/network"
+	"github.com/writ-os/writ/nodeagent/pod"
+	"github.com/writ-os/writ/nodeagent/proxy"
+	"github.com/writ-os/writ/nodeagent/runtime/containerd"
+	"github.com/writ-os/writ/schema"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// NodeConfig is what the flags say of a node.
+type NodeConfig struct {
+	Config
+	// Kubeconfig of the node; default <DataDir>/node.kubeconfig.
+	Kubeconfig string
+	// Server overrides the kubeconfig's.
+	Server string
+	// Containerd is the socket of the daemon to use; "" starts an own one.
+	Containerd string
+	// Port of the node's server. Default 10250.
+	Port int
+}
+
+// Node is this machine as a node.
+type Node struct {
+	cfg   NodeConfig
+	plane *ControlPlane // in the same process; nil without
+}
+
+// NewNode returns a node; it starts nothing. With a control plane in the same
+// process it waits for that one.
+func NewNode(cfg NodeConfig, plane *ControlPlane) *Node {
+	if cfg.Kubeconfig == "" {
+		cfg.Kubeconfig = cfg.NodeKubeconfig()
+	}
+	if cfg.Port == 0 {
+		cfg.Port = 10250
+	}
+	return &Node{cfg: cfg, plane: plane}
+}
+
+// Run is a node until ctx ends. Containers go on running then.
+func (n *Node) Run(ctx context.Context) error {
+	if n.plane != nil {
+		select {
+		case <-n.plane.Ready():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	release, err := lock(n.cfg.DataDir, AgentLock)
+	if err != nil {
+		return err
+	}
+	defer release()
+	c, err := remote(n.cfg.Kubeconfig, n.cfg.Server, "kubelet")
+	if err != nil {
+		return err
+	}
+	cgroups, err := cgroup.New("/sys/fs/cgroup")
+	if err != nil {
+		return err
+	}
+	serving, err := n.tls()
+	if err != nil {
+		return err
+	}
+	ip := n.address()
+	cache := client.NewCache(client.CacheConfig{Client: c, Resources: append(nodeagent.Selections(n.cfg.NodeName),
+		client.Selection{Resource: schema.ResourceFor[*discoveryv1.EndpointSlice]()}, client.Selection{Resource: schema.ResourceFor[*corev1.Node]()}), Log: n.log("cache")})
+	net4 := newLateNetwork(n.cfg.Config, c)
+	agent := nodeagent.New(nodeagent.Config{
+		NodeName: n.cfg.NodeName, NodeIP: ip.String(), Client: c, Cache: cache, DataDir: n.cfg.file("node"), StaticDir: n.cfg.file("manifests"),
+		Runtime: containerd.New(containerd.Config{DataDir: n.cfg.file("containerd"), Socket: n.cfg.Containerd, OwnDaemon: n.cfg.Containerd == "", Cgroups: cgroups, Log: n.log("runtime")}),
+		Network: net4, Cgroups: cgroups, DNS: pod.DNS{Servers: []string{DNSService.String()}, Domain: Domain},
+		Server:  nodeagent.Server{Addr: net.JoinHostPort("", strconv.Itoa(n.cfg.Port)), TLS: serving},
+		Version: n.cfg.Version, ShipImages: "/proc/self/exe", Log: n.log("agent"),
+	})
+	names := dns.New(dns.Config{Cache: cache, Addr: []netip.AddrPort{netip.AddrPortFrom(DNSService, 53)}, Domain: Domain, Log: n.log("dns")})
+	services := proxy.New(proxy.Config{Cache: cache, NodeName: n.cfg.NodeName, ClusterCIDR: PodCIDR, Log: n.log("proxy")})
+
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return cache.Run(ctx) })
+	g.Go(func() error { return net4.run(ctx) })
+	g.Go(func() error { return agent.Run(ctx) })
+	g.Go(func() error { return names.Run(ctx) })
+	g.Go(func() error { return services.Run(ctx) })
+	g.Go(func() error {
+		return network.NewRoutes(network.RoutesConfig{Cache: cache, NodeName: n.cfg.NodeName, Log: n.log("routes")}).Run(ctx)
+	})
+	return g.Wait()
+}
+
+func (n *Node) log(part string) *slog.Logger { return n.cfg.Log.With("part", part) }
+
+// remote is a client over HTTPS.
+func remote(kubeconfig, server, manager string) (client.Interface, error) {
+	cfg, err := loadKubeconfig(kubeconfig, server)
+	if err != nil {
+		return nil, err
+	}
+	return client.NewRemote(client.RemoteConfig{Config: cfg, FieldManager: manager})
+}
+
+// tls is how the node serves the API server: by a certificate of the cluster's
+// authority, whose key is in the data directory of a server.
+func (n *Node) tls() (*tls.Config, error) {
+	if _, err := os.Stat(n.cfg.file("pki")); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("no keys in %s: an agent runs on a machine that a server has prepared, with its --data-dir", n.cfg.DataDir)
+	}
+	a, err := pki.Open(pki.Config{Dir: n.cfg.file("pki")})
+	if err != nil {
+		return nil, err
+	}
+	cert := a.NewServingCertificate(pki.Serving{Name: "system:node:" + n.cfg.NodeName, Hosts: []string{n.cfg.NodeName, n.address().String()}})
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.Get, ClientCAs: a.Pool()}, nil
+}
+
+// address is where others reach this machine: the one that the flags give, or
+// that of the interface with the default route, or the gateway of its pods.
+func (n *Node) address() netip.Addr {
+	if n.cfg.NodeIP.IsValid() {
+		return n.cfg.NodeIP
+	}
+	if ip, ok := network.HostAddress(); ok {
+		return ip
+	}
+	return firstGateway()
+}

@@ -1,0 +1,241 @@
+// Package nodeagent makes a machine a node: it registers it, keeps its lease
+// and status, runs the pods that are bound to it and those of a directory, and
+// serves their logs.
+//
+//	server ──watch──> sources ──> pod.Pods ──> runtime, volume, network, image
+//	   ^                              │
+//	   └── status, lease, events <────┘        kubectl logs ──> server :10250
+//
+// It talks to the control plane only through client.Interface. It watches Pods
+// of its node, Services (for variables), and the ConfigMaps and Secrets that
+// its pods refer to. It owns its Node object's status, its Lease, and the
+// status of its pods.
+//
+// When its context ends, or it is killed, the containers go on running; the
+// next agent finds them and carries on. It never stops a container because it
+// cannot reach the server.
+package nodeagent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/nodeagent/cgroup"
+	"github.com/writ-os/writ/nodeagent/image"
+	"github.com/writ-os/writ/nodeagent/pod"
+	"github.com/writ-os/writ/nodeagent/probe"
+	"github.com/writ-os/writ/nodeagent/runtime"
+	"github.com/writ-os/writ/nodeagent/server"
+	"github.com/writ-os/writ/nodeagent/volume"
+)
+
+// Runtime runs containers and keeps images.
+type Runtime interface {
+	runtime.Runtime
+	image.Store
+}
+
+// Runner is a runtime with a life of its own; runtime/containerd is one.
+type Runner interface {
+	Run(ctx context.Context) error
+	Ready() <-chan struct{}
+}
+
+// Config is everything that an agent needs from outside.
+type Config struct {
+	NodeName string
+	NodeIP   string
+	Client   client.Interface
+	// Cache holds at least the Pods of this node and all Services; see
+	// Selections.
+	Cache   client.Cache
+	DataDir string
+	// StaticDir holds manifests of pods that run without a server. Default
+	// <DataDir>/manifests.
+	StaticDir string
+	Runtime   Runtime
+	Network   pod.Network
+	// Cgroups limits pods; nil where there are none.
+	Cgroups *cgroup.Manager
+	DNS     pod.DNS
+	// Server is how logs and exec are served; no listener with an empty Addr.
+	Server Server
+	// Labels and Taints to register with, beside the usual.
+	Labels map[string]string
+	Taints []corev1.Taint
+	// Capacity overrides what is found on the machine, by resource name.
+	Capacity corev1.ResourceList
+	// Version of writ, for the node's status.
+	Version string
+	// ShipImages makes the images that ship with writ from this binary; "" does
+	// not.
+	ShipImages string
+	// Claim returns the directory of a persistent volume claim.
+	Claim func(ctx context.Context, namespace, claim string) (string, error)
+	Log   *slog.Logger
+
+	// simulated leaves out everything that touches the machine.
+	simulated bool
+}
+
+// Server says how the agent serves.
+type Server struct {
+	Addr string // ":10250"
+	// TLS has the serving certificate, and the cluster's CA in ClientCAs.
+	TLS *tls.Config
+}
+
+// Agent is a node.
+type Agent struct {
+	cfg     Config
+	log     *slog.Logger
+	events  *client.Recorder
+	objects *objects
+	pods    *pod.Pods
+	machine machine
+	volumes *volume.Mounter
+}
+
+// New returns an agent; it starts nothing.
+func New(cfg Config) *Agent {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.StaticDir == "" && cfg.DataDir != "" {
+		cfg.StaticDir = filepath.Join(cfg.DataDir, "manifests")
+	}
+	a := &Agent{cfg: cfg, log: cfg.Log, events: client.NewRecorder(cfg.Client, "kubelet", cfg.NodeName)}
+	a.events.Log = cfg.Log
+	a.machine = readMachine(cfg)
+	pods := pod.Config{
+		NodeName: cfg.NodeName, HostIPs: []string{cfg.NodeIP},
+		Runtime: cfg.Runtime, Images: cfg.Runtime, Puller: image.NewPuller(cfg.Runtime, 0),
+		Network: cfg.Network, Client: cfg.Client, Events: a.events, Prober: probe.New(),
+		Services:       a.services,
+		DNS:            cfg.DNS,
+		MemoryCapacity: a.machine.memory,
+		Allocatable:    a.machine.allocatable(),
+		Log:            cfg.Log,
+	}
+	if cfg.Cgroups != nil {
+		pods.Cgroups = cfg.Cgroups
+	}
+	if !cfg.simulated {
+		a.objects = newObjects(cfg.Client, cfg.Log)
+		a.volumes = volume.New(volume.Config{
+			Dir: filepath.Join(cfg.DataDir, "pods"), Objects: a.objects, Tokens: tokens{cfg.Client}, Claim: cfg.Claim, Log: cfg.Log,
+		})
+		pods.Volumes, pods.Objects = a.volumes, a.objects
+		pods.Dir, pods.LogDir = filepath.Join(cfg.DataDir, "pods"), filepath.Join(cfg.DataDir, "logs")
+	}
+	a.pods = pod.New(pods)
+	if a.objects != nil {
+		a.objects.changed = a.pods.Refresh
+	}
+	return a
+}
+
+func (a *Agent) services(namespace string) []*corev1.Service {
+	return client.CachedList[*corev1.Service](a.cfg.Cache, namespace)
+}
+
+// Pods returns the pods of the node.
+func (a *Agent) Pods() *pod.Pods { return a.pods }
+
+// Run makes the machine a node until ctx ends.
+func (a *Agent) Run(ctx context.Context) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	if r, ok := a.cfg.Runtime.(Runner); ok {
+		g.Go(func() error { return r.Run(ctx) })
+		select {
+		case <-r.Ready():
+		case <-ctx.Done():
+			return g.Wait()
+		}
+	}
+	adopted := make(chan struct{})
+	g.Go(func() error { return a.pods.Run(ctx, func() { close(adopted) }) })
+	g.Go(func() error { return a.events.Run(ctx) })
+	if a.objects != nil {
+		g.Go(func() error { return a.objects.run(ctx) })
+	}
+	g.Go(func() error {
+		select {
+		case <-adopted:
+			return a.source(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	g.Go(func() error { return a.keepNode(ctx) })
+	g.Go(func() error { return a.keepLease(ctx) })
+	if a.cfg.Server.Addr != "" {
+		g.Go(func() error { return a.serve(ctx) })
+	}
+	if a.cfg.ShipImages != "" {
+		g.Go(func() error { return a.shipImages(ctx) })
+	}
+	if !a.cfg.simulated {
+		g.Go(func() error { return a.collectImages(ctx) })
+	}
+	return g.Wait()
+}
+
+func (a *Agent) check() error {
+	if a.cfg.NodeName == "" || a.cfg.NodeIP == "" {
+		return errors.New("run node agent: node name and address are needed")
+	}
+	if a.cfg.simulated {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("run node agent: root rights are needed to run containers (sudo, or --no-agent for the control plane alone)")
+	}
+	for _, dir := range []string{"pods", "logs"} {
+		if err := os.MkdirAll(filepath.Join(a.cfg.DataDir, dir), 0o755); err != nil {
+			return fmt.Errorf("make data directory: %w", err)
+		}
+	}
+	return nil
+}
+
+func (a *Agent) serve(ctx context.Context) error {
+	l, err := net.Listen("tcp", a.cfg.Server.Addr)
+	if err != nil {
+		return fmt.Errorf("serve node: %w", err)
+	}
+	defer l.Close()
+	return server.New(server.Config{Listener: l, TLS: a.cfg.Server.TLS, Pods: a.pods, Log: a.log}).Run(ctx)
+}
+
+// shipImages makes the images that ship with writ. Pods that need them wait by
+// their back-off.
+func (a *Agent) shipImages(ctx context.Context) error {
+	begin := time.Now()
+	made, err := image.ImportShipped(ctx, a.cfg.Runtime, a.cfg.ShipImages)
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if made {
+		a.log.Info("made shipped images", "took", time.Since(begin).Round(time.Millisecond))
+	}
+	return nil
+}
+
+// quantity is a resource amount in its usual notation.
+func quantity(n int64, f resource.Format) resource.Quantity { return *resource.NewQuantity(n, f) }

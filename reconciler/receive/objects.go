@@ -1,0 +1,67 @@
+package receive
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+// objects reads the objects of a repository as they were when it was opened.
+// It serves one goroutine and must be closed.
+type objects struct {
+	*filesystem.Storage
+	dir   string
+	packs []*idxfile.MemoryIndex // read when first asked for
+}
+
+func openObjects(dir string) *objects {
+	return &objects{dir: dir, Storage: filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRUDefault(),
+		filesystem.Options{KeepDescriptors: true, ExclusiveAccess: true})}
+}
+
+// HasEncodedObject implements storer.EncodedObjectStorer. The storage's own
+// does not see packs when access is exclusive, and without that it asks the
+// file system for each object first.
+func (o *objects) HasEncodedObject(h plumbing.Hash) error {
+	if o.packs == nil {
+		if err := o.readIndexes(); err != nil {
+			return err
+		}
+	}
+	for _, p := range o.packs {
+		if ok, err := p.Contains(h); ok || err != nil {
+			return err
+		}
+	}
+	_, err := o.EncodedObject(plumbing.AnyObject, h)
+	return err
+}
+
+func (o *objects) readIndexes() error {
+	paths, err := filepath.Glob(filepath.Join(o.dir, "objects", "pack", "pack-*.idx"))
+	if err != nil {
+		return err
+	}
+	o.packs = make([]*idxfile.MemoryIndex, 0, len(paths))
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("read index: %w", err)
+		}
+		p := idxfile.NewMemoryIndex()
+		err = errors.Join(idxfile.NewDecoder(bufio.NewReader(f)).Decode(p), f.Close())
+		if err != nil {
+			return fmt.Errorf("read index %s: %w", filepath.Base(path), err)
+		}
+		o.packs = append(o.packs, p)
+	}
+	return nil
+}

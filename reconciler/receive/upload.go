@@ -1,0 +1,257 @@
+package receive
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+)
+
+// uploadRequest is one round of a clone or fetch: each request repeats
+// everything that was said before.
+type uploadRequest struct {
+	demand
+	caps   capabilities
+	depth  int               // 0 for no bound
+	rounds [][]plumbing.Hash // what the client has, as it said it: up to a flush each
+	done   bool              // the client awaits the pack
+}
+
+// maxHaves bounds what one request may list. git sends a few hundred.
+const maxHaves = 1 << 16
+
+// parseUpload reads a request of git-upload-pack.
+func parseUpload(p *packetReader) (*uploadRequest, error) {
+	u := &uploadRequest{demand: demand{shallow: make(map[plumbing.Hash]bool)}}
+	for {
+		line, flush, err := p.text()
+		if errors.Is(err, io.EOF) && len(u.wants) == 0 {
+			return u, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read wants: %w", err)
+		}
+		if flush {
+			break
+		}
+		if err := u.want(line); err != nil {
+			return nil, err
+		}
+	}
+	return u, u.readHaves(p)
+}
+
+// want takes in one line of the first part of a request.
+func (u *uploadRequest) want(line string) error {
+	verb, arg, _ := strings.Cut(line, " ")
+	switch verb {
+	case "want":
+		sha, caps, _ := strings.Cut(arg, " ")
+		if !validSHA.MatchString(sha) || len(u.wants) == maxHaves {
+			return fmt.Errorf("read wants: %q", line)
+		}
+		if u.caps == nil {
+			u.caps = parseCapabilities(caps)
+		}
+		u.wants = append(u.wants, plumbing.NewHash(sha))
+	case "shallow":
+		if !validSHA.MatchString(arg) || len(u.shallow) == maxHaves {
+			return fmt.Errorf("read wants: %q", line)
+		}
+		u.shallow[plumbing.NewHash(arg)] = true
+	case "deepen":
+		n, err := strconv.Atoi(arg)
+		if err != nil || n < 0 {
+			return fmt.Errorf("read wants: %q", line)
+		}
+		u.depth = n
+	default:
+		return fmt.Errorf("read wants: %q is not supported", line)
+	}
+	return nil
+}
+
+func (u *uploadRequest) readHaves(p *packetReader) error {
+	var round []plumbing.Hash
+	for total := 0; ; {
+		line, flush, err := p.text()
+		sha, have := strings.CutPrefix(line, "have ")
+		switch {
+		case errors.Is(err, io.EOF):
+			if len(round) > 0 {
+				return fmt.Errorf("read haves: %w", io.ErrUnexpectedEOF)
+			}
+			return nil
+		case err != nil:
+			return fmt.Errorf("read haves: %w", err)
+		case flush:
+			u.rounds, round = append(u.rounds, round), nil
+		case line == "done":
+			u.rounds, u.done = append(u.rounds, round), true
+			return nil
+		case have && validSHA.MatchString(sha) && total < maxHaves:
+			round = append(round, plumbing.NewHash(sha))
+			total++
+		default:
+			return fmt.Errorf("read haves: %q", line)
+		}
+		if len(u.rounds) > maxHaves {
+			return fmt.Errorf("read haves: too many rounds")
+		}
+	}
+}
+
+// upload serves git-upload-pack.
+func (r *Remote) upload(w http.ResponseWriter, req *http.Request, repo *repository, in *packetReader) {
+	u, err := parseUpload(in)
+	if err != nil {
+		badRequest(w, err)
+		return
+	}
+	if len(u.wants) == 0 {
+		return
+	}
+	st := openObjects(repo.dir)
+	defer st.Close()
+	out := bufio.NewWriterSize(w, 64<<10)
+	for _, h := range u.wants {
+		if st.HasEncodedObject(h) != nil {
+			writePacket(out, "ERR upload-pack: not our ref %s", h)
+			out.Flush()
+			return
+		}
+	}
+	if err := r.answer(st, u, out); err != nil {
+		// A client that went away is its own business; the log tells the rest.
+		if req.Context().Err() == nil {
+			r.cfg.Log.WarnContext(req.Context(), "serve fetch", "repository", repo.name, "err", err)
+		}
+	}
+}
+
+// answer writes the reply to one round.
+func (r *Remote) answer(st storer.EncodedObjectStorer, u *uploadRequest, out *bufio.Writer) error {
+	if u.depth > 0 {
+		if err := u.deepen(st, out); err != nil {
+			return err
+		}
+	}
+	if err := u.negotiate(st, out); err != nil {
+		return err
+	}
+	if !u.done {
+		return out.Flush()
+	}
+	size := bandSize(u.caps)
+	objs, err := choose(st, u.demand)
+	if err != nil {
+		io.WriteString(band{out, bandError, size}, "the remote cannot read its objects\n")
+		return errors.Join(err, out.Flush())
+	}
+	data := bufio.NewWriterSize(band{out, bandData, size}, maxPacket-5)
+	if err := writePack(data, st, objs); err != nil {
+		io.WriteString(band{out, bandError, size}, "the remote cannot read its objects\n")
+		return errors.Join(fmt.Errorf("write pack: %w", err), out.Flush())
+	}
+	if err := data.Flush(); err != nil {
+		return err
+	}
+	if size > 0 {
+		writeFlush(out)
+	}
+	return out.Flush()
+}
+
+// negotiate says which of the client's commits are here, by the rules of the
+// stateless protocol, and keeps them as haves.
+func (u *uploadRequest) negotiate(st storer.EncodedObjectStorer, out io.Writer) error {
+	detailed := u.caps["multi_ack_detailed"]
+	for i, round := range u.rounds {
+		common := false
+		for _, h := range round {
+			if _, err := st.EncodedObject(plumbing.CommitObject, h); err != nil {
+				continue
+			}
+			common = true
+			u.haves = append(u.haves, h)
+			if detailed {
+				writePacket(out, "ACK %s common\n", h)
+			} else if len(u.haves) == 1 {
+				writePacket(out, "ACK %s\n", h)
+			}
+		}
+		if u.done && i == len(u.rounds)-1 {
+			break
+		}
+		if detailed && common {
+			// One common commit is enough: what the client has beside it is
+			// at worst sent once more.
+			writePacket(out, "ACK %s ready\n", u.haves[len(u.haves)-1])
+		}
+		if detailed || len(u.haves) == 0 {
+			writePacket(out, "NAK\n")
+		}
+	}
+	switch {
+	case !u.done:
+		return nil
+	case len(u.haves) == 0:
+		return writePacket(out, "NAK\n")
+	case detailed:
+		return writePacket(out, "ACK %s\n", u.haves[len(u.haves)-1])
+	}
+	return nil
+}
+
+// deepen finds where the history of a shallow client ends from now on and
+// says what changes for it.
+func (u *uploadRequest) deepen(st storer.EncodedObjectStorer, out io.Writer) error {
+	u.cut = make(map[plumbing.Hash]bool)
+	depth := make(map[plumbing.Hash]bool)
+	level := make([]plumbing.Hash, 0, len(u.wants))
+	for _, w := range u.wants {
+		level = append(level, peelTag(st, w))
+	}
+	for n := 1; len(level) > 0; n++ {
+		var next []plumbing.Hash
+		for _, h := range level {
+			if depth[h] {
+				continue
+			}
+			depth[h] = true
+			c, err := commitOrNil(st, h)
+			if err != nil {
+				return err
+			}
+			switch {
+			case c == nil || len(c.ParentHashes) == 0 && !u.shallow[h]:
+			case n == u.depth:
+				u.cut[h] = true
+				if !u.shallow[h] {
+					writePacket(out, "shallow %s\n", h)
+				}
+			default:
+				if u.shallow[h] {
+					writePacket(out, "unshallow %s\n", h)
+					u.wants = append(u.wants, c.ParentHashes...)
+				}
+				next = append(next, c.ParentHashes...)
+			}
+		}
+		level = next
+	}
+	return writeFlush(out)
+}
+
+// writePack encodes objects.
+func writePack(w io.Writer, st storer.EncodedObjectStorer, objs []plumbing.Hash) error {
+	_, err := packfile.NewEncoder(w, st, false).Encode(objs, 0)
+	return err
+}

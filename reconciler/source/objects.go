@@ -1,0 +1,239 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+const (
+	// objectCache holds bases of deltas and folders that are read again. What
+	// manifests say is kept by those who render them.
+	objectCache = 8 * cache.MiByte
+	// maxFacts bounds what is remembered of blobs.
+	maxFacts = 500_000
+	// maxAlternates bounds a chain of repositories that borrow objects.
+	maxAlternates = 5
+	// maxFolder is the longest tree object that is read: some 100,000 entries
+	// of one folder.
+	maxFolder = 8 << 20
+)
+
+// objects reads the objects of the repository in dir, and of those that it
+// borrows from. Another process, or another handle of this one, may add and
+// repack objects at any time: when one is not found or cannot be read, the
+// repository is opened anew and the read is tried once more.
+//
+// Reads are whole and under the lock, so that no reader holds on to a file
+// that is gone.
+type objects struct {
+	dir string
+
+	mu     sync.Mutex
+	stores []*filesystem.Storage // nil when not open
+	facts  map[plumbing.Hash]facts
+	// broken is told of a read that failed though the object is there.
+	broken func(error)
+}
+
+// facts are what a walk wants to know of a blob.
+type facts struct {
+	size int64
+	lfs  bool
+}
+
+func newObjects(dir string) *objects {
+	return &objects{dir: dir, facts: make(map[plumbing.Hash]facts)}
+}
+
+// openStore reads the objects of one repository as they are now.
+func openStore(dir string) *filesystem.Storage {
+	return filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(objectCache), filesystem.Options{KeepDescriptors: true})
+}
+
+func (o *objects) open() error {
+	dirs, err := objectDirs(o.dir, maxAlternates)
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		o.stores = append(o.stores, openStore(d))
+	}
+	return nil
+}
+
+// objectDirs lists a repository and those that it borrows objects from. The
+// reader of go-git does not follow alternates out of its folder.
+func objectDirs(dir string, depth int) ([]string, error) {
+	dirs := []string{dir}
+	b, err := os.ReadFile(filepath.Join(dir, "objects", "info", "alternates"))
+	if errors.Is(err, os.ErrNotExist) {
+		return dirs, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read alternates: %w", err)
+	}
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") || depth == 0 {
+			continue
+		}
+		if !filepath.IsAbs(line) {
+			line = filepath.Join(dir, "objects", line)
+		}
+		more, err := objectDirs(filepath.Dir(filepath.Clean(line)), depth-1)
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, more...)
+	}
+	return dirs, nil
+}
+
+func (o *objects) close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closeLocked()
+}
+
+func (o *objects) closeLocked() error {
+	var errs []error
+	for _, st := range o.stores {
+		errs = append(errs, st.Close())
+	}
+	o.stores = nil
+	return errors.Join(errs...)
+}
+
+// read calls fn with each store until one has the object. fn must be done with
+// the store when it returns.
+func (o *objects) read(h plumbing.Hash, fn func(*filesystem.Storage) error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	err := o.try(fn)
+	if err == nil {
+		return nil
+	}
+	o.closeLocked()
+	if err = o.try(fn); err == nil {
+		return nil
+	}
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return problem(ErrMissing, "object %s is not in the repository", h)
+	}
+	if o.broken != nil {
+		o.broken(err)
+	}
+	return fmt.Errorf("read object %s: %w", h, err)
+}
+
+func (o *objects) try(fn func(*filesystem.Storage) error) error {
+	if o.stores == nil {
+		if err := o.open(); err != nil {
+			return err
+		}
+	}
+	for _, st := range o.stores {
+		if err := fn(st); !errors.Is(err, plumbing.ErrObjectNotFound) {
+			return err
+		}
+	}
+	return plumbing.ErrObjectNotFound
+}
+
+func (o *objects) commit(h plumbing.Hash) (c *object.Commit, err error) {
+	err = o.read(h, func(st *filesystem.Storage) error {
+		c, err = object.GetCommit(st, h)
+		return err
+	})
+	return c, err
+}
+
+// tree returns the entries of a folder; the zero hash is a folder without any.
+func (o *objects) tree(h plumbing.Hash) ([]object.TreeEntry, error) {
+	if h.IsZero() {
+		return nil, nil
+	}
+	var entries []object.TreeEntry
+	err := o.read(h, func(st *filesystem.Storage) error {
+		if n, err := st.EncodedObjectSize(h); err != nil || n > maxFolder {
+			return orElse(err, fmt.Errorf("folder of %d bytes", n))
+		}
+		t, err := object.GetTree(st, h)
+		if err != nil {
+			return err
+		}
+		entries = t.Entries
+		return nil
+	})
+	return entries, err
+}
+
+func orElse(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// blob returns the content of a file.
+func (o *objects) blob(h plumbing.Hash) (data []byte, err error) {
+	err = o.read(h, func(st *filesystem.Storage) error {
+		data, err = readBlob(st, h)
+		return err
+	})
+	return data, err
+}
+
+func readBlob(st *filesystem.Storage, h plumbing.Hash) ([]byte, error) {
+	e, err := st.EncodedObject(plumbing.BlobObject, h)
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.Reader()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, e.Size())
+	_, err = io.ReadFull(r, data)
+	return data, errors.Join(err, r.Close())
+}
+
+// stat returns the facts of a blob. They never change, so they are remembered:
+// the next walk of the same files reads no blob.
+func (o *objects) stat(h plumbing.Hash) (f facts, err error) {
+	o.mu.Lock()
+	f, ok := o.facts[h]
+	o.mu.Unlock()
+	if ok {
+		return f, nil
+	}
+	err = o.read(h, func(st *filesystem.Storage) error {
+		if f.size, err = st.EncodedObjectSize(h); err != nil {
+			return err
+		}
+		if f.size <= maxPointer {
+			data, err := readBlob(st, h)
+			if err != nil {
+				return err
+			}
+			f.lfs = isPointer(data)
+		}
+		if len(o.facts) >= maxFacts {
+			clear(o.facts)
+		}
+		o.facts[h] = f
+		return nil
+	})
+	return f, err
+}
