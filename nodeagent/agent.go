@@ -67,8 +67,10 @@ type Config struct {
 	StaticDir string
 	Runtime   Runtime
 	Network   pod.Network
-	// Cgroups limits pods; nil where there are none.
-	Cgroups *cgroup.Manager
+	// Cgroups limits pods, below CgroupRoot (default "/kubepods"); nil where
+	// there are none.
+	Cgroups    *cgroup.Manager
+	CgroupRoot string
 	DNS     pod.DNS
 	// Server is how logs and exec are served; no listener with an empty Addr.
 	Server Server
@@ -125,6 +127,7 @@ func New(cfg Config) *Agent {
 		Network: cfg.Network, Client: cfg.Client, Events: a.events, Prober: probe.New(),
 		Services:       a.services,
 		DNS:            cfg.DNS,
+		CgroupRoot:     cfg.CgroupRoot,
 		MemoryCapacity: a.machine.memory,
 		Allocatable:    a.machine.allocatable(),
 		Log:            cfg.Log,

@@ -166,7 +166,8 @@ func (r *Reconciler) refuse(ctx context.Context, obj *v1alpha1.Commit, findings 
 }
 
 // resume follows the commit that was applied before this process began, if the
-// head itself cannot be applied.
+// head itself cannot be applied or read. What has drifted meanwhile is put back
+// as far as the source still has the files.
 func (r *Reconciler) resume(ctx context.Context) error {
 	if r.commit != nil {
 		return nil
@@ -192,6 +193,9 @@ func (r *Reconciler) resume(ctx context.Context) error {
 	if t, err := r.cfg.Source.Tree(repo.Status.Applied); err == nil {
 		if ev, err := r.eval.evaluate(ctx, t, func(*render.Unit) bool { return false }); err == nil {
 			r.current = ev
+			for i := range heads {
+				r.dirty[heads[i].Ref] = true
+			}
 		}
 	}
 	return r.watch.follow(ctx, heads)

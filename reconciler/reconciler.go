@@ -50,6 +50,8 @@ const (
 	healDelay   = 50 * time.Millisecond
 	minRetry    = time.Second
 	maxRetry    = time.Minute
+	// suspendCheck is how soon a repository goes on that is suspended no more.
+	suspendCheck = 5 * time.Second
 )
 
 // Reconciler follows one branch of one repository.
@@ -120,6 +122,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 // step does what is due: the head, then drift, then the status.
 func (r *Reconciler) step(ctx context.Context) error {
 	now := time.Now()
+	if r.head != nil && r.suspended() {
+		r.retry = backoff{at: now.Add(suspendCheck)}
+	}
 	if r.head != nil && r.retry.due(now) {
 		if err := r.do(ctx, *r.head); err != nil {
 			r.retry.failed(now)
@@ -240,9 +245,9 @@ func (r *Reconciler) arrived(ctx context.Context, f fetched) {
 		r.metrics.fetchErrors.Inc()
 		r.log.Warn("repository not read", "err", f.err)
 		r.repositoryFailed(ctx, f.err)
-		return
-	}
-	if r.suspended() {
+		if err := r.resume(ctx); err != nil {
+			r.log.Warn("applied commit not followed", "err", err)
+		}
 		return
 	}
 	if r.commit != nil && r.commit.Spec.SHA == f.commit.SHA && r.head == nil {

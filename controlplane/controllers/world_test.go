@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,8 +26,9 @@ import (
 // that do the least: bind, run, make ready, end.
 type cluster struct {
 	client.Backend
-	t     *testing.T
-	nodes int
+	t *testing.T
+	// nodes is how many have joined.
+	nodes atomic.Int64
 	// exits says how the containers of a pod end; nil runs them for ever.
 	exits func(*corev1.Pod) (corev1.PodPhase, bool)
 	// startup is how long a pod takes to become ready.
@@ -60,8 +62,8 @@ func over(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 
 // lifecycle refuses to create in a namespace that is going, as admission does.
 func lifecycle(f *client.Fake) func(client.Verb, *schema.Resource, string, schema.Object) error {
-	return func(v client.Verb, r *schema.Resource, _ string, o schema.Object) error {
-		if v != client.VerbCreate || !r.Namespaced {
+	return func(v client.Verb, r *schema.Resource, sub string, o schema.Object) error {
+		if v != client.VerbCreate || sub != "" || !r.Namespaced {
 			return nil
 		}
 		ns, ok := client.Cached[*corev1.Namespace](f.Cache(), schema.Key{Name: o.GetNamespace()})
@@ -136,7 +138,7 @@ func (c *cluster) join(i int) {
 			c.t.Fatalf("join node %s: %v", n.Name, err)
 		}
 	}
-	c.nodes = i + 1
+	c.nodes.Store(int64(i) + 1)
 }
 
 func node(i int) *corev1.Node {
@@ -205,10 +207,11 @@ func (c *cluster) step(ctx context.Context, n int, p *corev1.Pod) error {
 
 // bind puts a pod on the node that its affinity names, or on the next one.
 func (c *cluster) bind(ctx context.Context, n int, p *corev1.Pod) error {
-	if c.nodes == 0 {
+	nodes := int(c.nodes.Load())
+	if nodes == 0 {
 		return nil
 	}
-	target := fmt.Sprintf("n%d", n%c.nodes)
+	target := fmt.Sprintf("n%d", n%nodes)
 	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil {
 		target = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
 	}

@@ -76,6 +76,9 @@ func (w *worker) makeReady(ctx context.Context, pod *corev1.Pod) (network.Attach
 		if w.p.cfg.Cgroups == nil {
 			return nil
 		}
+		if err := w.p.weighClasses(); err != nil {
+			return failed(eventSandbox, "weigh the classes of pods", err)
+		}
 		return failed(eventSandbox, "limit the pod", w.p.cfg.Cgroups.Ensure(group, podResources(pod)))
 	})
 	if err := g.Wait(); err != nil {

@@ -50,9 +50,7 @@ func (r *Remote) advertise(w http.ResponseWriter, req *http.Request, repo *repos
 	}
 	list = append(list, sortRefs(refs)...)
 	if service == uploadPack {
-		st := openObjects(repo.dir)
-		defer st.Close()
-		list = peel(st, list)
+		list = repo.peel(list)
 	}
 	var b bytes.Buffer
 	writePacket(&b, "# service=%s\n", service)
@@ -73,7 +71,11 @@ func (r *Remote) advertise(w http.ResponseWriter, req *http.Request, repo *repos
 }
 
 // peel adds, after each annotated tag, the object that the tag is about.
-func peel(st storer.EncodedObjectStorer, refs []ref) []ref {
+func (repo *repository) peel(refs []ref) []ref {
+	repo.packs.RLock()
+	defer repo.packs.RUnlock()
+	st := openObjects(repo.dir)
+	defer st.Close()
 	out := make([]ref, 0, len(refs))
 	for _, l := range refs {
 		out = append(out, l)

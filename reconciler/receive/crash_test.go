@@ -2,10 +2,16 @@ package receive
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 )
 
 // What a crash can leave, at each step of a push, is gone after Open, and the
@@ -99,4 +105,108 @@ func TestSeedIsWholeAndOnce(t *testing.T) {
 		t.Error("seeded a repository that is not served")
 	}
 	s.verify(t)
+}
+
+func TestManyPacksBecomeOne(t *testing.T) {
+	s, clone := seeded(t)
+	packs := func() int {
+		names, err := filepath.Glob(filepath.Join(s.RepoDir("cluster"), "objects/pack/*.pack"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	for i := range manyPacks + 3 {
+		write(t, clone, map[string]string{"web/deployment.yaml": strings.Repeat("kind: Deployment\n", i+2)})
+		commit(t, clone, "Change")
+		git(t, clone, "push", "-q", "origin", "main")
+		if n := packs(); n > manyPacks {
+			t.Fatalf("%d packs", n)
+		}
+	}
+	if n := packs(); n > 5 {
+		t.Errorf("%d packs are left", n)
+	}
+	s.verify(t)
+	git(t, s.RepoDir("cluster"), "verify-pack", "-s", largest(t, filepath.Join(s.RepoDir("cluster"), "objects/pack/*.idx")))
+	again := filepath.Join(t.TempDir(), "again")
+	git(t, clone, "clone", "-q", s.as("viewer"), again)
+	if a, b := git(t, again, "rev-parse", "HEAD"), git(t, clone, "rev-parse", "HEAD"); a != b {
+		t.Errorf("cloned %s, want %s", a, b)
+	}
+}
+
+// largest is the largest file of a pattern.
+func largest(t *testing.T, pattern string) (path string) {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := int64(-1)
+	for _, n := range names {
+		fi, err := os.Stat(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fi.Size() > most {
+			path, most = n, fi.Size()
+		}
+	}
+	return path
+}
+
+// A client that goes away in the middle of its pack leaves nothing.
+func TestClientGoesAway(t *testing.T) {
+	s, clone := seeded(t)
+	head := git(t, clone, "rev-parse", "HEAD")
+	body, feed := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/git/cluster.git/git-receive-pack", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("pusher", "token")
+	req.Header.Set("Content-Type", "application/x-git-receive-pack-request")
+	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer tr.CloseIdleConnections()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		io.WriteString(feed, pkt(head+" "+strings.Repeat("1", 40)+" refs/heads/main\x00report-status")+"0000PACK")
+		for quarantined := 0; quarantined == 0; { // the server has begun
+			left, _ := os.ReadDir(s.repos["cluster"].incoming)
+			quarantined = len(left)
+		}
+		cancel()
+	}()
+	if res, err := (&http.Client{Transport: tr}).Do(req); err == nil {
+		res.Body.Close()
+		t.Errorf("answered %s", res.Status)
+	}
+	<-sent
+	s.close() // waits for the handler
+	s.verify(t)
+}
+
+func FuzzPack(f *testing.F) {
+	s := newServer(f)
+	_, pack, err := firstCommit(guestbook, "Guestbook", time.Unix(1e9, 0))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(pack)
+	f.Add(pack[:len(pack)-1])
+	f.Add([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		q, err := s.repos["cluster"].quarantine("refs/heads/main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.close()
+		if q.receive(bytes.NewReader(in), 1<<20) != nil || q.base == "" {
+			return
+		}
+		git(t, q.dir, "index-pack", "--strict", "--verify", q.base+".pack")
+	})
 }

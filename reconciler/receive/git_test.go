@@ -25,7 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // pusher, viewer, or anything else for no one.
 type server struct {
 	*Remote
-	url string
+	url   string
+	close func() // waits for the requests under way
 
 	mu     sync.Mutex
 	check  func(context.Context, Push) ([]string, error)
@@ -72,6 +73,7 @@ func newServer(t testing.TB, change ...func(*Config)) *server {
 	ts.EnableHTTP2 = true
 	ts.StartTLS()
 	t.Cleanup(ts.Close)
+	s.close = ts.Close
 	s.url = ts.URL
 	return s
 }

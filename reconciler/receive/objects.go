@@ -1,11 +1,8 @@
 package receive
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
@@ -46,20 +43,15 @@ func (o *objects) HasEncodedObject(h plumbing.Hash) error {
 }
 
 func (o *objects) readIndexes() error {
-	paths, err := filepath.Glob(filepath.Join(o.dir, "objects", "pack", "pack-*.idx"))
+	paths, err := filepath.Glob(filepath.Join(o.dir, "objects", "pack", "pack-*.pack")) // without its pack, an index promises what is not there
 	if err != nil {
 		return err
 	}
 	o.packs = make([]*idxfile.MemoryIndex, 0, len(paths))
 	for _, path := range paths {
-		f, err := os.Open(path)
+		p, err := readIndex(strings.TrimSuffix(path, ".pack"))
 		if err != nil {
-			return fmt.Errorf("read index: %w", err)
-		}
-		p := idxfile.NewMemoryIndex()
-		err = errors.Join(idxfile.NewDecoder(bufio.NewReader(f)).Decode(p), f.Close())
-		if err != nil {
-			return fmt.Errorf("read index %s: %w", filepath.Base(path), err)
+			return err
 		}
 		o.packs = append(o.packs, p)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestPackets(t *testing.T) {
-	p := newPacketReader(strings.NewReader("0006a\n0000000400050"))
+	p := newPacketReader(strings.NewReader("0006a\n000000040003"))
 	steps := []struct {
 		line  string
 		flush bool

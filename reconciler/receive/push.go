@@ -1,7 +1,6 @@
 package receive
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -18,60 +17,6 @@ type verdict struct {
 	command
 	reason string
 	err    error // when the reason is a fault of the remote, not of the push
-}
-
-// reply is the answer to a push.
-type reply struct {
-	w     io.Writer
-	flush func() error
-	caps  capabilities
-}
-
-// remote shows lines to the pusher, now. A client that is gone is noticed
-// when the verdicts are written.
-func (a reply) remote(lines []string) {
-	for _, l := range lines {
-		io.WriteString(band{a.w, bandProgress, bandSize(a.caps)}, strings.TrimRight(l, "\n")+"\n")
-	}
-	a.flush()
-}
-
-// report ends the answer.
-func (a reply) report(unpack error, verdicts []verdict) error {
-	if !a.caps["report-status"] {
-		return nil
-	}
-	var b bytes.Buffer
-	status := "ok"
-	if unpack != nil {
-		status = oneLine(unpack.Error())
-	}
-	writePacket(&b, "unpack %s\n", status)
-	for _, v := range verdicts {
-		if v.reason != "" {
-			writePacket(&b, "ng %s %s\n", v.name, oneLine(v.reason))
-			continue
-		}
-		writePacket(&b, "ok %s\n", v.name)
-	}
-	writeFlush(&b)
-	size := bandSize(a.caps)
-	if _, err := (band{a.w, bandData, size}).Write(b.Bytes()); err != nil {
-		return err
-	}
-	if size == 0 {
-		return nil
-	}
-	return writeFlush(a.w)
-}
-
-// oneLine makes a text fit the line of a verdict.
-func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > 1000 {
-		s = s[:1000] + "..."
-	}
-	return s
 }
 
 // receive serves git-receive-pack.
@@ -99,6 +44,9 @@ func (r *Remote) receive(w http.ResponseWriter, req *http.Request, repo *reposit
 	}
 	if err := a.report(err, verdicts); err != nil {
 		r.cfg.Log.WarnContext(req.Context(), "answer push", "repository", repo.name, "err", err)
+	}
+	if err := repo.merge(); err != nil {
+		r.cfg.Log.WarnContext(req.Context(), "merge packs", "repository", repo.name, "err", err)
 	}
 }
 
@@ -208,66 +156,6 @@ func known(sha string) string {
 		return ""
 	}
 	return sha
-}
-
-// move makes the push visible: the pack, then each ref that still is where
-// the pusher saw it. An atomic push moves all of its refs or none.
-func (r *Remote) move(repo *repository, q *quarantine, verdicts []verdict, atomic bool) {
-	repo.move(q, verdicts, atomic)
-	if r.cfg.Pushed == nil {
-		return
-	}
-	for _, v := range verdicts {
-		if v.reason == "" {
-			r.cfg.Pushed(repo.name, v.name, known(v.sha))
-		}
-	}
-}
-
-func (repo *repository) move(q *quarantine, verdicts []verdict, atomic bool) {
-	repo.mu.Lock()
-	defer repo.mu.Unlock()
-	now, err := readRefs(repo.dir)
-	if err != nil {
-		for i := range verdicts {
-			verdicts[i].err = err
-		}
-		refuseAll(verdicts, "the remote cannot read its refs")
-		return
-	}
-	for i := range verdicts {
-		v := &verdicts[i]
-		if current, ok := now[v.name]; v.reason == "" && (ok == v.creates() || ok && current != v.old) {
-			v.reason = "fetch first"
-		}
-	}
-	if atomic {
-		settle(verdicts)
-	}
-	kept := false
-	for i := range verdicts {
-		v := &verdicts[i]
-		if v.reason != "" {
-			continue
-		}
-		if v.err = repo.apply(q, v.command, &kept); v.err != nil {
-			v.reason = "the remote cannot store the push"
-		}
-	}
-}
-
-// apply moves one ref; the first that needs it brings the pack along.
-func (repo *repository) apply(q *quarantine, c command, kept *bool) error {
-	if c.deletes() {
-		return repo.deleteRef(c.name)
-	}
-	if !*kept {
-		if err := q.promote(); err != nil {
-			return err
-		}
-		*kept = true
-	}
-	return repo.writeRef(c.name, c.sha)
 }
 
 // settle refuses the whole of an atomic push when a part was refused.

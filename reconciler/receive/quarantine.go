@@ -1,7 +1,6 @@
 package receive
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +38,9 @@ func (repo *repository) quarantine(branch string) (*quarantine, error) {
 	q := &quarantine{repo: repo, dir: dir}
 	err = initBare(dir, branch)
 	if err == nil {
+		repo.packs.RLock()
 		err = linkObjects(filepath.Join(repo.dir, "objects"), filepath.Join(dir, "objects"))
+		repo.packs.RUnlock()
 	}
 	if err != nil {
 		q.close()
@@ -145,23 +146,11 @@ func (q *quarantine) writeIndex(pack string, w *idxfile.Writer) error {
 	if err != nil {
 		return fmt.Errorf("index pack: %w", err)
 	}
-	f, err := os.Create(filepath.Join(q.dir, "incoming.idx"))
-	if err != nil {
-		return fmt.Errorf("index pack: %w", err)
+	tmp := filepath.Join(q.dir, "incoming.idx")
+	if err := writeIndex(tmp, index); err != nil {
+		return err
 	}
-	b := bufio.NewWriter(f)
-	_, err = idxfile.NewEncoder(b).Encode(index)
-	if err = errors.Join(err, b.Flush(), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("index pack: %w", err)
-	}
-	// Rename replaces a link to the same pack, never its target.
-	if err := os.Rename(f.Name(), filepath.Join(q.dir, q.base+".idx")); err != nil {
-		return fmt.Errorf("index pack: %w", err)
-	}
-	if err := os.Rename(pack, filepath.Join(q.dir, q.base+".pack")); err != nil {
-		return fmt.Errorf("index pack: %w", err)
-	}
-	return nil
+	return placePack(pack, tmp, filepath.Join(q.dir, q.base))
 }
 
 // endsWith verifies that the last thing in the file is the pack's sum: bytes
@@ -177,17 +166,15 @@ func endsWith(f *os.File, size int64, sum plumbing.Hash) error {
 	return nil
 }
 
-// promote moves the pack into the repository. The index goes first: a pack
-// counts once both are there, and readers look for the pack.
+// promote moves the pack into the repository.
 func (q *quarantine) promote() error {
 	if q.base == "" {
 		return nil
 	}
-	for _, suffix := range []string{".idx", ".pack"} {
-		if err := os.Rename(filepath.Join(q.dir, q.base+suffix), filepath.Join(q.repo.dir, q.base+suffix)); err != nil {
-			return fmt.Errorf("keep pack: %w", err)
-		}
+	from := filepath.Join(q.dir, q.base)
+	if err := placePack(from+".pack", from+".idx", filepath.Join(q.repo.dir, q.base)); err != nil {
+		return err
 	}
 	q.base = ""
-	return syncDir(filepath.Join(q.repo.dir, "objects", "pack"))
+	return nil
 }

@@ -13,7 +13,8 @@ import (
 type repository struct {
 	name, dir, incoming string
 
-	mu sync.Mutex // held while refs are read or moved
+	mu    sync.Mutex   // held while refs are read or moved
+	packs sync.RWMutex // held while packs are merged; read-held by who opens packs by name
 }
 
 // open makes the repository when there is none and clears what a crash left
@@ -39,7 +40,10 @@ func (repo *repository) open(branch string) error {
 			return err
 		}
 	}
-	return repo.clearPacks()
+	if err := repo.clearPacks(); err != nil {
+		return err
+	}
+	return repo.merge()
 }
 
 // clearPacks removes files that belong to no complete pack. A pack is complete

@@ -77,6 +77,10 @@ func manifest(out *Rendered, n *node, apiVersion, kind string) {
 		key.Namespace = ""
 		n.get("metadata").remove("namespace")
 	}
+	for _, f := range serverFields(n) {
+		f.Object = ObjectName(kind, key)
+		out.find(f)
+	}
 	clean(n, r)
 	data := n.appendJSON(make([]byte, 0, 1024))
 	out.Manifests = append(out.Manifests, Manifest{
@@ -84,6 +88,22 @@ func manifest(out *Rendered, n *node, apiVersion, kind string) {
 		JSON: data,
 		expr: func() ast.Expr { return n.expr() },
 	})
+}
+
+// serverFields finds what only the cluster can say of an object: it comes from
+// manifests that were read out of a cluster.
+func serverFields(n *node) []v1alpha1.Finding {
+	var out []v1alpha1.Finding
+	for _, name := range []string{"uid", "resourceVersion", "generation", "managedFields", "creationTimestamp", "deletionTimestamp", "selfLink"} {
+		v := n.get("metadata", name)
+		if v == nil || v.kind == nullNode {
+			continue
+		}
+		f := at(v.pos, "Forbidden", "metadata."+name+" is the cluster's to set")
+		f.Field, f.Hint = "metadata."+name, "remove it"
+		out = append(out, f)
+	}
+	return out
 }
 
 // clean takes out what a manifest may carry and nobody can declare: the status

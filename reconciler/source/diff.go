@@ -41,6 +41,7 @@ func compare(read readTree, a, b plumbing.Hash) ([]Change, error) {
 
 type comparison struct {
 	read    readTree
+	found   func(object.TreeEntry) error // if set, told of each new entry in place of changes
 	changes []Change
 }
 
@@ -92,6 +93,10 @@ func (c *comparison) entry(folder string, x, y object.TreeEntry) error {
 	switch {
 	case x.Mode == filemode.Dir || y.Mode == filemode.Dir:
 		return c.folder(name, x.Hash, y.Hash)
+	case c.found != nil:
+		if y.Name != "" && x.Hash != y.Hash {
+			return c.found(y)
+		}
 	case x.Name == "":
 		c.changes = append(c.changes, Change{Path: name, Op: Added, To: y.Hash.String()})
 	case y.Name == "":

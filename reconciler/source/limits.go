@@ -101,6 +101,9 @@ func (w *walk) over(name, rule, message string) error {
 // errSkip is a link that need not be followed: what it points to is walked.
 var errSkip = errors.New("skip")
 
+// maxLink is the longest path that a link may hold.
+const maxLink = 4096
+
 // symlink judges a symbolic link. None is followed. One that stays inside the
 // walked folder says nothing new; one that leaves it names content that Git
 // does not hold, or that is not followed, and is refused.

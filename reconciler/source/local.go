@@ -20,6 +20,10 @@ type local struct {
 	dir    string // as it was named
 	branch string
 	objs   *objects
+
+	// Only fetch, of which there is one at a time, touches these.
+	last      plumbing.Hash
+	rewritten bool
 }
 
 func newLocal(dir, branch string) *local {
@@ -60,9 +64,20 @@ func (l *local) objects() *objects { return l.objs }
 
 func (l *local) tidy(context.Context) error { return nil }
 
+func (l *local) close() error { return l.objs.close() }
+
 func (l *local) fetch(ctx context.Context) (plumbing.Hash, bool, error) {
 	h, err := l.head(ctx)
-	return h, false, err
+	if err != nil || h == l.last {
+		return h, l.rewritten, err
+	}
+	c, err := l.objs.commit(h)
+	if err != nil {
+		return h, false, err
+	}
+	l.rewritten = !l.last.IsZero() && !l.objs.descends(c, l.last)
+	l.last = h
+	return h, l.rewritten, nil
 }
 
 // head reads the branch from the disk. A store of its own sees refs as they

@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
@@ -166,8 +167,10 @@ func (o *objects) tree(h plumbing.Hash) ([]object.TreeEntry, error) {
 	}
 	var entries []object.TreeEntry
 	err := o.read(h, func(st *filesystem.Storage) error {
-		if n, err := st.EncodedObjectSize(h); err != nil || n > maxFolder {
-			return orElse(err, fmt.Errorf("folder of %d bytes", n))
+		if n, err := st.EncodedObjectSize(h); err != nil {
+			return err
+		} else if n > maxFolder {
+			return fmt.Errorf("folder of %d bytes", n)
 		}
 		t, err := object.GetTree(st, h)
 		if err != nil {
@@ -179,16 +182,14 @@ func (o *objects) tree(h plumbing.Hash) ([]object.TreeEntry, error) {
 	return entries, err
 }
 
-func orElse(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
-}
-
-// blob returns the content of a file.
-func (o *objects) blob(h plumbing.Hash) (data []byte, err error) {
+// blob returns the content of a file, which may have limit bytes.
+func (o *objects) blob(h plumbing.Hash, limit int64) (data []byte, err error) {
 	err = o.read(h, func(st *filesystem.Storage) error {
+		if n, err := st.EncodedObjectSize(h); err != nil {
+			return err
+		} else if n > limit {
+			return fmt.Errorf("it has %d bytes", n)
+		}
 		data, err = readBlob(st, h)
 		return err
 	})
@@ -207,6 +208,15 @@ func readBlob(st *filesystem.Storage, h plumbing.Hash) ([]byte, error) {
 	data := make([]byte, e.Size())
 	_, err = io.ReadFull(r, data)
 	return data, errors.Join(err, r.Close())
+}
+
+// has says whether the content of an entry is here; that of a submodule need
+// not be.
+func (o *objects) has(e object.TreeEntry) error {
+	if e.Mode == filemode.Submodule {
+		return nil
+	}
+	return o.read(e.Hash, func(st *filesystem.Storage) error { return st.HasEncodedObject(e.Hash) })
 }
 
 // stat returns the facts of a blob. They never change, so they are remembered:

@@ -270,7 +270,7 @@ func (w *walker) limit(x *ast.CallExpr, v ast.Expr, at place) {
 	}
 	switch funcName(x) {
 	case "strings.MaxRunes":
-		w.find(RuleInvalid, at, "", "must have at most %s characters, is %s", n, short(v))
+		w.find(RuleTooLong, at, "", "must have at most %s characters, is %s", n, short(v))
 	case "list.MaxItems":
 		if n == "0" {
 			w.find(RuleForbidden, at, "", "is not allowed here")

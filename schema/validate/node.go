@@ -64,7 +64,11 @@ func findings(object string, rs []relation, expr ast.Expr) []v1alpha1.Finding {
 	var w walker
 	w.object = object
 	for _, r := range rs {
-		w.find(r.rule, locate(r.path, expr), r.hint, "%s", r.message)
+		at := locate(r.path, expr)
+		if r.near != nil {
+			at.pos = locate(r.near, expr).pos
+		}
+		w.find(r.rule, at, r.hint, "%s", r.message)
 	}
 	return w.out
 }

@@ -18,6 +18,7 @@ import (
 // and indexes.
 type relation struct {
 	path                []any
+	near                []any // where to point to; path if nil
 	rule, message, hint string
 }
 
@@ -42,7 +43,7 @@ func relations(r *schema.Resource, v any) []relation {
 	case "CronJob":
 		c.pod(spec.at("jobTemplate", "spec", "template", "spec"), nil)
 	case "Service":
-		c.servicePorts(spec.at("ports"))
+		c.servicePorts(spec.at("type").textOr("ClusterIP"), spec.at("ports"))
 	case "EndpointSlice":
 		c.unique(root.at("ports").items(), "name")
 	case "ConfigMap":
@@ -72,7 +73,7 @@ func relations(r *schema.Resource, v any) []relation {
 type related struct{ out []relation }
 
 func (c *related) find(n node, rule, hint, format string, a ...any) {
-	c.out = append(c.out, relation{n.path, rule, fmt.Sprintf(format, a...), hint})
+	c.out = append(c.out, relation{path: n.path, rule: rule, message: fmt.Sprintf(format, a...), hint: hint})
 }
 
 // selector wants pods of a template to be selected by the owner's selector.
@@ -118,8 +119,9 @@ func (c *related) deadline(kind string, spec node) {
 	}
 }
 
-// servicePorts wants names, and ports of one protocol, once.
-func (c *related) servicePorts(ports node) {
+// servicePorts wants names, and ports of one protocol, once, and node ports
+// only where nodes open ports.
+func (c *related) servicePorts(typ string, ports node) {
 	c.unique(ports.items(), "name")
 	seen := map[string]bool{}
 	for _, p := range ports.items() {
@@ -128,6 +130,9 @@ func (c *related) servicePorts(ports node) {
 			c.find(p.at("port"), RuleDuplicate, "", "is there twice for this protocol")
 		}
 		seen[key] = true
+		if n := p.at("nodePort"); n.int() != 0 && typ != "NodePort" && typ != "LoadBalancer" {
+			c.find(n, RuleForbidden, "", "must be left out when the type is %s", typ)
+		}
 	}
 }
 
@@ -204,7 +209,9 @@ func (c *related) requests(resources node) {
 		}
 		l, err := resource.ParseQuantity(fmt.Sprint(lim.value))
 		if err == nil && r.Cmp(l) > 0 {
-			c.find(req, RuleOutOfRange, "", "must not be more than the limit, %s, is %s", l.String(), r.String())
+			// Kubernetes names the list, we point to the entry.
+			c.find(resources.at("requests"), RuleOutOfRange, "", "%s must not be more than its limit, %s, is %s", name, l.String(), r.String())
+			c.out[len(c.out)-1].near = req.path
 		}
 	}
 }

@@ -10,6 +10,7 @@ const (
 	RuleOutOfRange   = "OutOfRange"   // a number too small or too large
 	RuleNotSupported = "NotSupported" // not one of the words a field takes
 	RuleInvalid      = "Invalid"      // of the right type, but badly formed
+	RuleTooLong      = "TooLong"      // more characters than allowed
 	RuleTooMany      = "TooMany"      // more items than allowed
 	RuleNotFound     = "NotFound"     // names something that is not there
 	RuleForbidden    = "Forbidden"    // not together with something else

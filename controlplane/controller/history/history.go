@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -64,12 +63,26 @@ func Sync(ctx context.Context, c client.Interface, have []*appsv1.ControllerRevi
 	}
 	got, err := client.Create(ctx, c, want, client.WriteOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return client.Get[*appsv1.ControllerRevision](ctx, c, schema.KeyOf(want)) // ours; the cache lags
+		return adopt(ctx, c, want)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create revision %s: %w", schema.KeyOf(want), err)
 	}
 	return got, nil
+}
+
+// adopt returns the revision that has the name already: ours, where the cache
+// lags. One of another template or owner is a collision of hashes.
+func adopt(ctx context.Context, c client.Interface, want *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	live, err := client.Get[*appsv1.ControllerRevision](ctx, c, schema.KeyOf(want))
+	if err != nil {
+		return nil, fmt.Errorf("read revision %s: %w", schema.KeyOf(want), err)
+	}
+	ref := metav1.GetControllerOfNoCopy(live)
+	if ref == nil || ref.UID != want.OwnerReferences[0].UID || !bytes.Equal(normal(live.Data.Raw), normal(want.Data.Raw)) {
+		return nil, fmt.Errorf("create revision %s: the name is taken by another template", schema.KeyOf(want))
+	}
+	return live, nil
 }
 
 // Trim deletes the oldest revisions that nothing uses beyond a limit.
@@ -119,7 +132,7 @@ func build(owner schema.Object, t *corev1.PodTemplateSpec, number int64) (*appsv
 	if err != nil {
 		return nil, fmt.Errorf("encode template of %s: %w", schema.KeyOf(owner), err)
 	}
-	hash := hashOf(raw, nil)
+	hash := hashOf(raw)
 	labels := map[string]string{}
 	for k, v := range t.Labels {
 		labels[k] = v
@@ -150,12 +163,9 @@ func patch(t *corev1.PodTemplateSpec) ([]byte, error) {
 	return json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
 }
 
-func hashOf(raw []byte, collisions *int32) string {
+func hashOf(raw []byte) string {
 	h := fnv.New32a()
 	h.Write(raw)
-	if collisions != nil {
-		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(*collisions)))
-	}
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
 }
 

@@ -2,6 +2,7 @@ package podset
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -54,21 +55,11 @@ func (p *Pending) remember(owner schema.Object, pod *corev1.Pod, deleted bool) {
 	p.owners[owner.GetUID()][pod.UID] = write{key: schema.KeyOf(pod), deleted: deleted, at: time.Now()}
 }
 
-// Forget drops what is remembered of an owner that is gone.
-func (p *Pending) Forget(owner types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.owners, owner)
-}
-
 // Settled says that the cache shows all writes of the owner. A pod that stays
 // away may have been deleted by another before the cache saw it; after a while
 // the server is asked.
 func (p *Pending) Settled(ctx context.Context, c client.Reader, cache client.Cache, owner schema.Object) (bool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	open := p.owners[owner.GetUID()]
-	for uid, w := range open {
+	for uid, w := range p.open(owner.GetUID()) {
 		pod, ok := client.Cached[*corev1.Pod](cache, w.key)
 		there := ok && pod.UID == uid
 		settled := there
@@ -82,13 +73,26 @@ func (p *Pending) Settled(ctx context.Context, c client.Reader, cache client.Cac
 			settled = gone
 		}
 		if settled {
-			delete(open, uid)
+			p.forget(owner.GetUID(), uid)
 		}
 	}
-	if len(open) == 0 {
-		delete(p.owners, owner.GetUID())
+	return len(p.open(owner.GetUID())) == 0, nil
+}
+
+// open returns the writes of an owner that no cache has shown yet.
+func (p *Pending) open(owner types.UID) map[types.UID]write {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.owners[owner])
+}
+
+func (p *Pending) forget(owner, pod types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.owners[owner], pod)
+	if len(p.owners[owner]) == 0 {
+		delete(p.owners, owner)
 	}
-	return len(open) == 0, nil
 }
 
 // goneFrom asks the server whether a pod is no more.

@@ -78,15 +78,20 @@ type decision struct {
 	rollout bool                 // progress is measured
 }
 
-// plan decides the next step.
+// plan decides the next step. A change of size comes before the next step of
+// a rollout.
 func plan(w world) decision {
+	var scale []scaling
+	if w.d.Spec.Paused || resized(w) {
+		scale = planScale(w)
+	}
 	switch {
 	case w.d.DeletionTimestamp != nil:
 		return decision{}
 	case w.d.Spec.Paused:
-		return decision{scale: planScale(w), remove: beyondHistory(w)}
-	case resized(w):
-		return decision{scale: planScale(w)}
+		return decision{scale: scale, remove: beyondHistory(w)}
+	case len(scale) > 0:
+		return decision{scale: scale}
 	case w.d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType:
 		return planRecreate(w)
 	}

@@ -1,6 +1,7 @@
 package nodelifecycle
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -66,12 +67,14 @@ func condition(node *corev1.Node, t corev1.NodeConditionType) *corev1.NodeCondit
 	return nil
 }
 
-// rules say which condition in which state keeps new pods away by which taint.
-var rules = []struct {
+// rule says that a condition in a state keeps new pods away by a taint.
+type rule struct {
 	condition corev1.NodeConditionType
 	status    corev1.ConditionStatus
 	taint     string
-}{
+}
+
+var rules = []rule{
 	{corev1.NodeReady, corev1.ConditionFalse, corev1.TaintNodeNotReady},
 	{corev1.NodeReady, corev1.ConditionUnknown, corev1.TaintNodeUnreachable},
 	{corev1.NodeMemoryPressure, corev1.ConditionTrue, corev1.TaintNodeMemoryPressure},
@@ -120,22 +123,9 @@ func taints(node *corev1.Node, allSilent, mayEvict bool, now time.Time) []corev1
 		fresh = append(fresh, t)
 	}
 	slices.SortFunc(fresh, func(a, b corev1.Taint) int {
-		if a.Key != b.Key {
-			return compare(a.Key, b.Key)
-		}
-		return compare(string(b.Effect), string(a.Effect)) // NoSchedule first
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(b.Effect, a.Effect)) // NoSchedule first
 	})
 	return append(out, fresh...)
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // ours says that a taint is one that this controller sets.
@@ -144,13 +134,7 @@ func ours(t corev1.Taint) bool {
 	case corev1.TaintEffectNoExecute:
 		return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
 	case corev1.TaintEffectNoSchedule:
-		return t.Key == corev1.TaintNodeUnschedulable || slices.ContainsFunc(rules, func(r struct {
-			condition corev1.NodeConditionType
-			status    corev1.ConditionStatus
-			taint     string
-		}) bool {
-			return r.taint == t.Key
-		})
+		return t.Key == corev1.TaintNodeUnschedulable || slices.ContainsFunc(rules, func(r rule) bool { return r.taint == t.Key })
 	}
 	return false
 }

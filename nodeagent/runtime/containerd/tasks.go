@@ -139,7 +139,7 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 	defer rec.act.Unlock()
 	r.logs.Forget(id)
 	_, err = r.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
-	if err := errgrpc.ToNative(err); err != nil && !errdefs.IsNotFound(err) {
+	if err := errgrpc.ToNative(err); err != nil && !ending(err) {
 		return fmt.Errorf("remove container %s: %w", id, err)
 	}
 	if err := r.client.ContainerService().Delete(ctx, id); err != nil && !errdefs.IsNotFound(err) {
@@ -194,7 +194,7 @@ func (r *Runtime) reap(ctx context.Context, id string) error {
 	killed := r.cfg.Cgroups != nil && r.cfg.Cgroups.OOMKills(rec.cgroup) > 0
 	// Deleting the task waits until the shim has written all output.
 	if _, err := r.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id}); err != nil {
-		if err := errgrpc.ToNative(err); !errdefs.IsNotFound(err) {
+		if err := errgrpc.ToNative(err); !ending(err) {
 			return fmt.Errorf("delete task of container %s: %w", id, err)
 		}
 	}
