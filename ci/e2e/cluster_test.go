@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -84,10 +85,16 @@ func (c *cluster) host(name string, args ...string) {
 func (c *cluster) inside(ctx context.Context, name string, args ...string) *exec.Cmd {
 	all := append([]string{"--net=/run/netns/" + c.netns, "--", name}, args...)
 	cmd := exec.CommandContext(ctx, "nsenter", all...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(c.data, "viewer.kubeconfig"),
+	cmd.Env = append(environment(), "KUBECONFIG="+filepath.Join(c.data, "viewer.kubeconfig"),
 		"GIT_AUTHOR_NAME=Jane", "GIT_AUTHOR_EMAIL=jane@example.com", "GIT_COMMITTER_NAME=Jane", "GIT_COMMITTER_EMAIL=jane@example.com",
 		"HOME="+c.dir, "GIT_TERMINAL_PROMPT=0")
 	return cmd
+}
+
+// environment is that of the test without what would overrule the cluster's
+// own CA in git.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "GIT_SSL_") })
 }
 
 // run runs a command in the namespace and returns all it printed.

@@ -81,7 +81,8 @@ func (s *step) setPhase(st *corev1.PodStatus) {
 		// container that never ran counting as a failure.
 		st.Phase = endPhase(st)
 	}
-	if terminal(st.Phase) && s.anyAlive() {
+	s.over = terminal(st.Phase)
+	if s.over && s.anyAlive() {
 		if st.Phase = s.Last.Phase; st.Phase == "" {
 			st.Phase = corev1.PodPending
 		}

@@ -146,6 +146,9 @@ func Step(in Input) Output {
 type step struct {
 	Input
 	out Output
+	// over says that the pod has come to its own end, though sidecars may still
+	// run, which hold back the phase.
+	over bool
 }
 
 func (s *step) act(a Action) { s.out.Actions = append(s.out.Actions, a) }
@@ -186,7 +189,7 @@ func (s *step) ending() bool {
 
 // finished says whether the pod has come to its own end, now or before.
 func (s *step) finished() bool {
-	return terminal(s.Last.Phase) || terminal(s.out.Status.Phase)
+	return terminal(s.Last.Phase) || s.over
 }
 
 func terminal(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p == corev1.PodFailed }

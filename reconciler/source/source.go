@@ -76,11 +76,13 @@ type repository interface {
 	// head asks for the head of the branch.
 	head(ctx context.Context) (plumbing.Hash, error)
 	// fetch asks for the head of the branch and makes its objects readable.
-	// rewritten is set when the head before is known to be no ancestor.
+	// rewritten says, as long as the head stays, that the one before it is
+	// known to be no ancestor.
 	fetch(ctx context.Context) (head plumbing.Hash, rewritten bool, err error)
 	// tidy does what is due while there is nothing to fetch.
 	tidy(ctx context.Context) error
 	objects() *objects
+	close() error
 }
 
 // Source follows one branch of one repository. Its methods may be called from
@@ -93,9 +95,8 @@ type Source struct {
 
 	fetching sync.Mutex // one Fetch at a time
 
-	mu        sync.Mutex
-	last      plumbing.Hash // head that Fetch returned last
-	rewritten bool          // what Fetch said of last
+	mu   sync.Mutex
+	seen answer // what the last Fetch or poll saw
 }
 
 // New returns a source; it reads nothing before Fetch. A Config that cannot
@@ -140,6 +141,9 @@ func (s *Source) Fetch(ctx context.Context) (Commit, error) {
 	s.fetching.Lock()
 	defer s.fetching.Unlock()
 	head, rewritten, err := s.repo.fetch(ctx)
+	if ctx.Err() == nil {
+		s.note(head, err)
+	}
 	if err != nil {
 		return Commit{}, err
 	}
@@ -150,16 +154,8 @@ func (s *Source) Fetch(ctx context.Context) (Commit, error) {
 	if err := s.checkPath(head); err != nil {
 		return Commit{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if head != s.last {
-		if !rewritten && !s.last.IsZero() {
-			rewritten = !s.repo.objects().descends(c, s.last)
-		}
-		s.last, s.rewritten = head, rewritten
-	}
 	out := commitOf(c)
-	out.Rewritten = s.rewritten
+	out.Rewritten = rewritten
 	return out, nil
 }
 
@@ -253,5 +249,5 @@ func (s *Source) Close() error {
 	if s.err != nil {
 		return nil
 	}
-	return s.repo.objects().close()
+	return s.repo.close()
 }

@@ -100,9 +100,9 @@ func (t *commitTree) file(root, name string, e object.TreeEntry) (File, error) {
 	case filemode.Submodule:
 		return File{}, submodule(name)
 	case filemode.Symlink:
-		target, err := t.objects.blob(e.Hash)
+		target, err := t.objects.blob(e.Hash, maxLink)
 		if err != nil {
-			return File{}, err
+			return File{}, fmt.Errorf("read %s: %w", name, err)
 		}
 		return File{}, symlink(root, name, string(target))
 	}
@@ -118,7 +118,7 @@ func (t *commitTree) file(root, name string, e object.TreeEntry) (File, error) {
 		mode = 0o755
 	}
 	return File{Path: name, Blob: e.Hash.String(), Mode: mode, Size: st.size, open: func() (io.ReadCloser, error) {
-		data, err := t.objects.blob(e.Hash)
+		data, err := t.objects.blob(e.Hash, t.limits.FileSize)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
