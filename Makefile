@@ -7,9 +7,7 @@ UP       ?=
 GOFLAGS  += -buildvcs=false
 LDFLAGS   = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 KUBELD    = -s -w -X k8s.io/component-base/version.gitVersion=v1.36.4 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36
-export GOFLAGS CGO_ENABLED
-
-CGO_ENABLED ?= 0
+export GOFLAGS
 
 .PHONY: help
 help: ## list the targets
@@ -32,14 +30,14 @@ build: bin/writ ## build ./bin/writ
 
 .PHONY: bin/writ
 bin/writ:
-	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/writ ./cmd/writ
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/writ ./cmd/writ
 
 .PHONY: kubectl
 kubectl: ## build ./bin/kubectl where none is on the PATH
 	@command -v kubectl >/dev/null 2>&1 || $(MAKE) --no-print-directory bin/kubectl
 
 bin/kubectl: ci/kubectl/go.mod ci/kubectl/main.go ## build kubectl v1.36.4
-	cd ci/kubectl && go build -trimpath -ldflags "$(KUBELD)" -o ../../bin/kubectl .
+	cd ci/kubectl && CGO_ENABLED=0 go build -trimpath -ldflags "$(KUBELD)" -o ../../bin/kubectl .
 
 .PHONY: generate
 generate: ## regenerate everything that is derived from CUE and Go types

@@ -71,7 +71,7 @@ type Config struct {
 	// there are none.
 	Cgroups    *cgroup.Manager
 	CgroupRoot string
-	DNS     pod.DNS
+	DNS        pod.DNS
 	// Server is how logs and exec are served; no listener with an empty Addr.
 	Server Server
 	// Labels and Taints to register with, beside the usual.

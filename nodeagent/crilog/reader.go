@@ -114,20 +114,16 @@ func (r *reader) follow(ctx context.Context, path string, files []string, offset
 		if offset, err = r.copyFile(f, offset); err != nil {
 			return err
 		}
-		if next, err := os.Open(path); err == nil {
-			if same(f, next) {
+		if next := successor(f, path); next != nil {
+			// The writer renames a file after its last line: nothing is lost by
+			// one more look at the old one.
+			if _, err = r.copyFile(f, offset); err != nil {
 				next.Close()
-			} else {
-				// The writer renames a file after its last line: nothing is lost by
-				// one more look at the old one.
-				if _, err = r.copyFile(f, offset); err != nil {
-					next.Close()
-					return err
-				}
-				f.Close()
-				f, offset = next, 0
-				continue
+				return err
 			}
+			f.Close()
+			f, offset = next, 0
+			continue
 		}
 		if done {
 			return nil
@@ -140,6 +136,45 @@ func (r *reader) follow(ctx context.Context, path string, files []string, offset
 			return nil
 		}
 	}
+}
+
+// successor opens the file that follows f in a log that was rotated; nil while
+// f is the current one. Where f was removed meanwhile, the oldest follows.
+func successor(f *os.File, path string) *os.File {
+	cur, err := os.Open(path)
+	if err != nil {
+		return nil // between two files
+	}
+	if same(f, cur) {
+		cur.Close()
+		return nil
+	}
+	old, err := rotated(path)
+	if err != nil {
+		return cur
+	}
+	open := make([]*os.File, 0, len(old)+1)
+	for _, p := range old {
+		if o, err := os.Open(p); err == nil {
+			open = append(open, o)
+		}
+	}
+	open = append(open, cur)
+	next := 0
+	for i, o := range open {
+		if same(f, o) {
+			next = i + 1
+		}
+	}
+	if next == len(open) { // rotated once more since
+		next--
+	}
+	for i, o := range open {
+		if i != next {
+			o.Close()
+		}
+	}
+	return open[next]
 }
 
 func notify(ino *inotify, changed chan<- struct{}) {

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func files(kv ...string) Payload {
@@ -288,7 +289,7 @@ func TestObjectsInVolumes(t *testing.T) {
 		{"path leads out", `MountVolume.SetUp failed for volume "v" : path "../x" leads out of the volume`, cm("conf", false, corev1.KeyToPath{Key: "a", Path: "../x"})},
 	} {
 		p := pod(tt.v)
-		p.UID = "other"
+		p.UID = types.UID("other " + tt.name)
 		_, err := m.Mount(t.Context(), p, Facts{})
 		if got := fmt.Sprint(err); (tt.err == "") != (err == nil) || (tt.err != "" && got != tt.err) {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.err)
