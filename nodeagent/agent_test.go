@@ -109,7 +109,9 @@ func TestPullFails(t *testing.T) {
 		return len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
 			p.Status.ContainerStatuses[0].State.Waiting.Reason == "ErrImagePull"
 	})
-	p := n.await("a", "backing off", func(p *corev1.Pod) bool { return p.Status.ContainerStatuses[0].State.Waiting.Reason == "ImagePullBackOff" })
+	p := n.await("a", "backing off", func(p *corev1.Pod) bool {
+		return p.Status.ContainerStatuses[0].State.Waiting.Reason == "ImagePullBackOff"
+	})
 	if got := p.Status.ContainerStatuses[0].State.Waiting.Message; got != `Back-off pulling image "none": ErrImagePull: no such host` {
 		t.Errorf("message: %s", got)
 	}

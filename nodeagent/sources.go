@@ -32,7 +32,7 @@ type syncer interface {
 // the server has told all its pods, none that runs is stopped for not being
 // among them.
 func (a *Agent) source(ctx context.Context) error {
-	m := &merger{a: a, mirrors: map[string]*corev1.Pod{}, static: map[string]*corev1.Pod{}, api: map[string]bool{}}
+	m := &merger{a: a, mirrors: map[string]*corev1.Pod{}, static: map[string]*corev1.Pod{}, api: map[string]bool{}, creates: map[string]time.Time{}}
 	if err := m.readFiles(ctx); err != nil {
 		a.log.Warn("read static pods", "dir", a.cfg.StaticDir, "err", err)
 	}
@@ -63,7 +63,7 @@ type merger struct {
 	static  map[string]*corev1.Pod // by UID
 	mirrors map[string]*corev1.Pod // by hash: the UID of the static pod
 	api     map[string]bool        // UIDs
-	creates map[string]time.Time   // mirrors that were created lately, by UID
+	creates map[string]time.Time   // when a mirror was refused, by UID
 	synced  bool
 }
 

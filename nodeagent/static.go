@@ -128,14 +128,11 @@ func (m *merger) mirror(ctx context.Context) {
 		if time.Since(m.creates[uid]) < mirrorRetry {
 			continue
 		}
-		if m.creates == nil {
-			m.creates = map[string]time.Time{}
-		}
-		m.creates[uid] = time.Now()
 		if have != nil {
 			m.deleteMirror(ctx, have)
 		}
 		if err := m.createMirror(ctx, s); err != nil {
+			m.creates[uid] = time.Now()
 			m.a.log.Warn("create mirror pod", "pod", s.Namespace+"/"+s.Name, "err", err)
 		}
 	}

@@ -163,16 +163,16 @@ func storyReadOnly(t *testing.T, c *cluster, repo string) {
 		{admin, "scale", "deploy/web", "-n", "shop", "--replicas=9"},
 		{admin, "set", "image", "deploy/web", "-n", "shop", "web=x"},
 	} {
-		contains(t, "kubectl "+strings.Join(k[1:], " "), c.refused(c.bin("kubectl"), k...), "Forbidden", "shop/web.cue:", sha[:12])
+		contains(t, "kubectl "+strings.Join(k[1:], " "), c.refused(c.bin("kubectl"), k...), "orbidden", "edit shop/app.cue:", sha[:12])
 	}
 	for _, k := range [][]string{
 		{"delete", "deploy/web", "-n", "shop"},
 		{"scale", "deploy/web", "-n", "shop", "--replicas=9"},
 	} {
-		contains(t, "kubectl (viewer) "+strings.Join(k, " "), c.refused(c.bin("kubectl"), k...), "Forbidden", "shop/web.cue:", sha[:12])
+		contains(t, "kubectl (viewer) "+strings.Join(k, " "), c.refused(c.bin("kubectl"), k...), "orbidden", "edit shop/app.cue:", sha[:12])
 	}
 	contains(t, "kubectl get secrets as viewer", c.refused(c.bin("kubectl"), "get", "secrets", "-n", "shop"), "Forbidden")
-	contains(t, "writ why", c.must(c.bin("writ"), "why", "deployment/web", "-n", "shop", "--data-dir", c.data), "shop/web.cue:", "Jane", "Open the shop")
+	contains(t, "writ why", c.must(c.bin("writ"), "why", "deployment/web", "-n", "shop", "--data-dir", c.data), "shop/app.cue:", "Jane", "Open the shop")
 }
 
 // storyRollout: a rolling update never has fewer ready endpoints than allowed;

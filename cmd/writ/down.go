@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,10 +35,8 @@ and the next 'writ up' carries on with it, unless --purge removes it.`,
 				return fmt.Errorf("find --data-dir: %w", err)
 			}
 			steps := progress.New(cmd.OutOrStdout(), terminal())
-			for _, lock := range []string{cluster.AgentLock, cluster.ServerLock} {
-				if err := end(cmd.Context(), steps, dir, lock); err != nil {
-					return err
-				}
+			if err := endAll(cmd.Context(), steps, dir); err != nil {
+				return err
 			}
 			steps.Start("containers", "stopping")
 			n, err := cluster.Clear(cmd.Context(), dir)
@@ -63,28 +62,43 @@ and the next 'writ up' carries on with it, unless --purge removes it.`,
 	return cmd
 }
 
-// end stops the process that holds a lock, and waits for its end.
-func end(ctx context.Context, steps *progress.Steps, dir, lock string) error {
-	pid, err := cluster.Holder(dir, lock)
-	if err != nil || pid == 0 {
-		return err
-	}
-	steps.Start("process", fmt.Sprintf("stopping writ (pid %d)", pid))
-	sig := syscall.SIGTERM
-	deadline := time.Now().Add(endLimit)
-	if err := syscall.Kill(pid, sig); err != nil {
-		return fmt.Errorf("stop writ (pid %d): %w", pid, err)
-	}
-	for {
-		if now, err := cluster.Holder(dir, lock); err != nil || now != pid {
-			steps.Done(fmt.Sprintf("writ (pid %d) ended", pid))
+// endAll stops the processes of a cluster: server and agent, or both in one.
+func endAll(ctx context.Context, steps *progress.Steps, dir string) error {
+	locks := []string{cluster.AgentLock, cluster.ServerLock}
+	ended := 0
+	for _, lock := range locks {
+		pid, err := cluster.Holder(dir, lock)
+		if err != nil {
 			return err
 		}
-		if time.Now().After(deadline) && sig != syscall.SIGKILL {
+		if pid == 0 || pid == ended {
+			continue
+		}
+		steps.Start("process", fmt.Sprintf("stopping writ (pid %d)", pid))
+		if err := end(ctx, pid); err != nil {
+			steps.Fail("")
+			return err
+		}
+		steps.Done(fmt.Sprintf("writ (pid %d) ended", pid))
+		ended = pid
+	}
+	return nil
+}
+
+// end asks a process to end, waits, and kills it if it takes too long.
+func end(ctx context.Context, pid int) error {
+	sig := syscall.SIGTERM
+	kill := time.Now().Add(endLimit)
+	for {
+		err := syscall.Kill(pid, sig)
+		if errors.Is(err, syscall.ESRCH) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("stop writ (pid %d): %w", pid, err)
+		}
+		if sig = 0; time.Now().After(kill) {
 			sig = syscall.SIGKILL
-			if err := syscall.Kill(pid, sig); err != nil {
-				return fmt.Errorf("kill writ (pid %d): %w", pid, err)
-			}
 		}
 		select {
 		case <-ctx.Done():

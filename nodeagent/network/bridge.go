@@ -52,6 +52,22 @@ func (n *Network) setupBridge() error {
 	if err := n.host.LinkSetUp(link); err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
+	return n.setupServiceRoute(link)
+}
+
+// setupServiceRoute sends what the node itself addresses to Services over the
+// bridge. No packet goes there: the proxy changes its destination first. But a
+// node without a default route would refuse to send before the proxy is asked.
+func (n *Network) setupServiceRoute(link netlink.Link) error {
+	c := n.cfg.ServiceCIDR
+	if !c.IsValid() {
+		return nil
+	}
+	r := &netlink.Route{LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Src: gateway(n.cfg.PodCIDR).AsSlice(),
+		Dst: &net.IPNet{IP: c.Addr().AsSlice(), Mask: net.CIDRMask(c.Bits(), c.Addr().BitLen())}}
+	if err := n.host.RouteReplace(r); err != nil {
+		return fmt.Errorf("add route to services %s: %w", c, err)
+	}
 	return nil
 }
 

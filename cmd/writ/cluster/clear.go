@@ -6,9 +6,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/writ-os/writ/nodeagent/cgroup"
 	"github.com/writ-os/writ/nodeagent/network"
@@ -34,6 +37,9 @@ func Clear(ctx context.Context, dir string) (int, error) {
 		return n, err
 	}
 	if err := containerd.StopOwnDaemon(ctx, own); err != nil {
+		return n, err
+	}
+	if err := unmountBelow(filepath.Join(dir, "node")); err != nil {
 		return n, err
 	}
 	if err := proxy.Remove(); err != nil {
@@ -81,4 +87,25 @@ func removeContainers(ctx context.Context, own string) (n int, err error) {
 	stop()
 	_ = g.Wait() //nolint:errcheck // it was told to end
 	return n, nil
+}
+
+// unmountBelow takes away the volumes of pods that do not run any more.
+func unmountBelow(dir string) error {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("list mounts: %w", err)
+	}
+	var below []string
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], dir+"/") {
+			below = append(below, f[4])
+		}
+	}
+	slices.Reverse(below) // what was mounted last goes first
+	for _, m := range below {
+		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", m, err)
+		}
+	}
+	return nil
 }
