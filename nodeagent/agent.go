@@ -177,21 +177,27 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.objects != nil {
 		g.Go(func() error { return a.objects.run(ctx) })
 	}
+	shipped := make(chan struct{})
 	g.Go(func() error {
-		select {
-		case <-adopted:
-			return a.source(ctx)
-		case <-ctx.Done():
-			return nil
+		defer close(shipped)
+		return a.shipImages(ctx)
+	})
+	g.Go(func() error {
+		// Pods that are new wait for the shipped images: to be told that a
+		// registry has none would cost them a back-off.
+		for _, ready := range []chan struct{}{adopted, shipped} {
+			select {
+			case <-ready:
+			case <-ctx.Done():
+				return nil
+			}
 		}
+		return a.source(ctx)
 	})
 	g.Go(func() error { return a.keepNode(ctx) })
 	g.Go(func() error { return a.keepLease(ctx) })
 	if a.cfg.Server.Addr != "" {
 		g.Go(func() error { return a.serve(ctx) })
-	}
-	if a.cfg.ShipImages != "" {
-		g.Go(func() error { return a.shipImages(ctx) })
 	}
 	if !a.cfg.simulated {
 		g.Go(func() error { return a.collectImages(ctx) })
@@ -226,9 +232,11 @@ func (a *Agent) serve(ctx context.Context) error {
 	return server.New(server.Config{Listener: l, TLS: a.cfg.Server.TLS, Pods: a.pods, Log: a.log}).Run(ctx)
 }
 
-// shipImages makes the images that ship with writ. Pods that need them wait by
-// their back-off.
+// shipImages makes the images that ship with writ, unless they are there.
 func (a *Agent) shipImages(ctx context.Context) error {
+	if a.cfg.ShipImages == "" {
+		return nil
+	}
 	begin := time.Now()
 	made, err := image.ImportShipped(ctx, a.cfg.Runtime, a.cfg.ShipImages)
 	if err != nil && ctx.Err() == nil {

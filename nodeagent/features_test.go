@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/nodeagent/cgroup"
 	"github.com/writ-os/writ/nodeagent/image"
 	"github.com/writ-os/writ/schema"
 )
@@ -61,7 +62,11 @@ func TestPodFeatures(t *testing.T) {
 			s.Containers = []corev1.Container{c}
 		}, "s3cret\ns3cret\nwritten\nvolumes\n", true},
 		{"limits", func(s *corev1.PodSpec) {
-			c := printing("cat", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+			file := "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+			if n.cgroups.Mode() == cgroup.V2 {
+				file = "/sys/fs/cgroup/memory.max"
+			}
+			c := printing("cat", file)
 			c.Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("64Mi"), "cpu": resource.MustParse("500m")}
 			s.Containers = []corev1.Container{c}
 		}, "67108864\n", true},
@@ -108,7 +113,9 @@ func TestPodFeatures(t *testing.T) {
 			}))
 			var p *corev1.Pod
 			if tt.done {
-				p = n.await(tt.name, "done", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed })
+				p = n.await(tt.name, "done", func(p *corev1.Pod) bool {
+					return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+				})
 				if p.Status.Phase != corev1.PodSucceeded {
 					t.Errorf("failed: %+v", p.Status.ContainerStatuses)
 				}

@@ -37,9 +37,6 @@ func (hostNet) Attach(context.Context, network.Pod) (network.Attachment, error) 
 	return network.Attachment{IPs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}, nil
 }
 func (hostNet) Detach(context.Context, string) error { return nil }
-func (hostNet) Attached(context.Context) (map[string]network.Attachment, error) {
-	return nil, nil
-}
 
 // realNode is a node on a real containerd, with a server in memory.
 type realNode struct {

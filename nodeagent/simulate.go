@@ -140,13 +140,3 @@ func (n *fakeNetwork) Detach(_ context.Context, uid string) error {
 	delete(n.have, uid)
 	return nil
 }
-
-func (n *fakeNetwork) Attached(context.Context) (map[string]network.Attachment, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	out := make(map[string]network.Attachment, len(n.have))
-	for k, v := range n.have {
-		out[k] = v
-	}
-	return out, nil
-}

@@ -268,11 +268,11 @@ func storyMistakes(t *testing.T, c *cluster, repo string) {
 	if after := c.kubectl("get", "deploy,svc,cm", "-A", "-o", "name"); after != before {
 		t.Errorf("the refused commit changed the cluster:\n%s", after)
 	}
-	contains(t, "writ status", c.must(c.bin("writ"), "status", "--data-dir", c.data), sha[:12], "Failed", "shop/bad.yaml:7:3")
+	contains(t, "writ status", c.must(c.bin("writ"), "status", "--data-dir", c.data), sha[:7], "Failed", "shop/bad.yaml:7:3")
 
 	fixed := strings.NewReplacer("replica: 3\n", "replicas: 1\n  selector:\n    matchLabels:\n      app: bad\n", `"yes"`, "true", "80800", "8080").Replace(mistakes)
 	c.write(file, fixed)
-	contains(t, "writ plan", c.must(c.bin("writ"), "plan", repo, "--data-dir", c.data), "create", "deployment", "shop/bad")
+	contains(t, "writ plan", c.must(c.bin("writ"), "plan", repo, "--data-dir", c.data), "+ Deployment/shop/bad", "1 to create")
 	c.must("git", "-C", repo, "add", "-A")
 	c.must("git", "-C", repo, "commit", "-q", "--amend", "-m", "No mistakes")
 	c.push(repo)

@@ -24,7 +24,6 @@ import (
 type Network interface {
 	Attach(ctx context.Context, pod network.Pod) (network.Attachment, error)
 	Detach(ctx context.Context, uid string) error
-	Attached(ctx context.Context) (map[string]network.Attachment, error)
 }
 
 // Cgroups makes the pods' control groups; *cgroup.Manager does.

@@ -34,6 +34,9 @@ func parseUpload(p *packetReader) (*uploadRequest, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read wants: %w", err)
 		}
+		if flush && len(u.wants) == 0 {
+			return u, nil
+		}
 		if flush {
 			break
 		}

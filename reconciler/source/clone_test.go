@@ -216,9 +216,9 @@ func TestPause(t *testing.T) {
 		{Config{Builtin: "x"}, 0, 0, 13500 * time.Millisecond},
 		{Config{URL: "x"}, 0, 0.5, time.Second},
 		{Config{URL: "x", Interval: time.Minute}, 0, 0.5, time.Minute},
-		{Config{URL: "https://host/x"}, 2, 0.5, time.Minute},
-		{Config{URL: "https://host/x"}, 50, 0.5, 5 * time.Minute},
-		{Config{URL: "https://host/x", Interval: time.Hour}, 3, 0.5, time.Hour},
+		{Config{URL: "https://host/x", Dir: "unused"}, 2, 0.5, time.Minute},
+		{Config{URL: "https://host/x", Dir: "unused"}, 50, 0.5, 5 * time.Minute},
+		{Config{URL: "https://host/x", Dir: "unused", Interval: time.Hour}, 3, 0.5, time.Hour},
 	} {
 		if got := New(tt.cfg).pause(tt.failures, tt.random); got != tt.want {
 			t.Errorf("pause of %+v after %d failures = %s, want %s", tt.cfg, tt.failures, got, tt.want)

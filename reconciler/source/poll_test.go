@@ -40,7 +40,7 @@ func TestRunNotifiesOfNewHeadsAndFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := plumbing.NewHash("0000000000000000000000000000000000000002")
 		repo := &branchFake{at: plumbing.NewHash("0000000000000000000000000000000000000001")}
-		s := New(Config{URL: "https://host/x", Interval: 10 * time.Second})
+		s := New(Config{URL: "https://host/x", Dir: "unused", Interval: 10 * time.Second})
 		s.repo = repo
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -83,7 +83,7 @@ func TestRunNotifiesOfNewHeadsAndFailures(t *testing.T) {
 func TestRunAsksLessOftenWhileItFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo := &branchFake{err: errors.New("unplugged")}
-		s := New(Config{URL: "https://host/x"})
+		s := New(Config{URL: "https://host/x", Dir: "unused"})
 		s.repo = repo
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

@@ -130,6 +130,9 @@ func (s *Source) open() (repository, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.cfg.Dir == "" {
+		return nil, problem(ErrConfig, "no directory is named to keep the clone of %s", loc.name)
+	}
 	return newClone(s.cfg, r, s.Notify), nil
 }
 
