@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -425,18 +426,31 @@ func storyKillContainer(t *testing.T, c *cluster, _ string) {
 	})
 }
 
-// kill kills the process of a container behind the agent's back.
+// kill kills the processes of a container behind the agent's back. Its ID is in
+// the name of their control group.
 func kill(c *cluster, id string) {
 	c.t.Helper()
-	sock := filepath.Join(c.data, "containerd", "containerd.sock")
-	out := c.must("ctr", "-a", sock, "-n", "writ", "tasks", "ls")
-	for _, line := range strings.Split(out, "\n") {
-		if f := strings.Fields(line); len(f) >= 2 && f[0] == id {
-			c.must("kill", "-9", f[1])
-			return
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	killed := 0
+	for _, g := range groups {
+		b, err := os.ReadFile(g)
+		if err != nil || !strings.Contains(string(b), id) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(g)))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err == nil {
+			killed++
 		}
 	}
-	c.t.Fatalf("no task %s:\n%s", id, out)
+	if killed == 0 {
+		c.t.Fatalf("no process of container %s", id)
+	}
 }
 
 // storyAgentAway: the node agent is stopped for a minute.
