@@ -27,6 +27,15 @@ func Local(b Backend, u user.Info, fieldManager string) *LocalClient {
 	return &LocalClient{backend: b, user: u, manager: fieldManager}
 }
 
+// Component is the user of a part of the server's own process, by type: users
+// that come in over the network never have it, whatever they are called, as no
+// certificate and no impersonation makes one.
+type Component interface {
+	user.Info
+	// InProcess marks the type and does nothing.
+	InProcess()
+}
+
 func (c *LocalClient) as(ctx context.Context) context.Context {
 	return request.WithUser(ctx, c.user)
 }

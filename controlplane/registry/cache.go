@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -51,8 +52,9 @@ func (c cache) Subscribe(ctx context.Context, r *schema.Resource, fn func(client
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	follow := func(from schema.ResourceVersion) (feed, error) { return c.g.store.Follow(r, from) }
 	s := c.g.store.Snapshot(r)
-	w, err := c.g.store.Follow(r, s.Version())
+	w, err := follow(s.Version())
 	if err != nil {
 		return fmt.Errorf("subscribe to %v: %w", r, err)
 	}
@@ -60,25 +62,62 @@ func (c cache) Subscribe(ctx context.Context, r *schema.Resource, fn func(client
 		fn(client.Event{Type: client.Added, Object: it.Object})
 	}
 	go func() {
-		defer w.Stop()
-		for {
-			select {
-			case batch, ok := <-w.Events():
-				if !ok {
-					return
-				}
-				for _, e := range batch {
-					if ctx.Err() != nil {
-						return
-					}
-					fn(event(e))
-				}
-			case <-ctx.Done():
-				return
-			}
+		// Nobody waits for this goroutine, and a controller that hears nothing
+		// more looks like one with nothing to do: the process must not outlive it.
+		if err := deliver(ctx, w, s.Version(), follow, fn); err != nil {
+			panic(fmt.Sprintf("registry: subscription to %v lost: %v", r, err))
 		}
 	}()
 	return nil
+}
+
+// feed is the part of a store.Watch that a subscription reads.
+type feed interface {
+	Events() <-chan []*store.Event
+	Err() error
+	Stop()
+}
+
+// deliver calls fn for the events of a feed until ctx is done or the store has
+// closed. A feed that ends before is followed again after the last event that
+// fn got; deliver fails when events after it are gone.
+func deliver(ctx context.Context, w feed, from schema.ResourceVersion, follow func(schema.ResourceVersion) (feed, error), fn func(client.Event)) error {
+	for {
+		from = drain(ctx, w, from, fn)
+		ended := w.Err()
+		w.Stop()
+		if ctx.Err() != nil || errors.Is(ended, store.ErrClosed) {
+			return nil
+		}
+		var err error
+		if w, err = follow(from); errors.Is(err, store.ErrClosed) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("follow from %v again, after %w: %w", from, ended, err)
+		}
+	}
+}
+
+// drain calls fn for the events of one feed until it ends or ctx is done, and
+// returns the version of the last.
+func drain(ctx context.Context, w feed, from schema.ResourceVersion, fn func(client.Event)) schema.ResourceVersion {
+	for {
+		select {
+		case batch, ok := <-w.Events():
+			if !ok {
+				return from
+			}
+			for _, e := range batch {
+				if ctx.Err() != nil {
+					return from
+				}
+				fn(event(e))
+				from = e.Version()
+			}
+		case <-ctx.Done():
+			return from
+		}
+	}
 }
 
 func event(e *store.Event) client.Event {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 	"github.com/writ-os/writ/schema/validate"
@@ -103,18 +104,11 @@ func fieldPath(p string) *field.Path {
 }
 
 // trusted says whether a user is a part of this process, whose objects are made
-// by code that is tested against the schema.
+// by code that is tested against the schema. The reconciler is none: what it
+// writes was made by people.
 func trusted(u user.Info) bool {
-	name := u.GetName()
-	switch {
-	case !strings.HasPrefix(name, "system:"),
-		strings.HasPrefix(name, "system:node:"),
-		strings.HasPrefix(name, "system:serviceaccount:"),
-		name == user.Anonymous,
-		name == "system:writ:reconciler":
-		return false
-	}
-	return true
+	_, part := u.(client.Component)
+	return part && u.GetName() != "system:writ:reconciler"
 }
 
 // withSchema adds what the definition of the kind says against an object to
@@ -152,7 +146,8 @@ func (w *write) schemaErrors(o schema.Object) field.ErrorList {
 
 // findingError says a finding in the words of the API.
 func findingError(f v1alpha1.Finding, data []byte) *field.Error {
-	detail := f.Message
+	// The path of the field is in the text of the error already.
+	detail := strings.TrimPrefix(f.Message, f.Field+": ")
 	if f.Hint != "" {
 		detail += " (" + f.Hint + ")"
 	}

@@ -62,7 +62,7 @@ func PrepareRaw(dir string) error {
 		if err != nil {
 			return fmt.Errorf("make output file: %w", err)
 		}
-		f.Close()
+		_ = f.Close()
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (r *reader) read(ctx context.Context, path string) error {
 			return fmt.Errorf("read log: %w", err)
 		}
 		_, err = r.copyFile(f, offset)
-		f.Close()
+		_ = f.Close()
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (r *reader) follow(ctx context.Context, path string, files []string, offset
 	for len(files) > 1 {
 		if f, err := os.Open(files[0]); err == nil {
 			_, err = r.copyFile(f, offset)
-			f.Close()
+			_ = f.Close()
 			if err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func (r *reader) follow(ctx context.Context, path string, files []string, offset
 			// The writer renames a file after its last line: nothing is lost by
 			// one more look at the old one.
 			if _, err = r.copyFile(f, offset); err != nil {
-				next.Close()
+				_ = next.Close()
 				return err
 			}
 			f.Close()
@@ -146,7 +146,7 @@ func successor(f *os.File, path string) *os.File {
 		return nil // between two files
 	}
 	if same(f, cur) {
-		cur.Close()
+		_ = cur.Close()
 		return nil
 	}
 	old, err := rotated(path)
@@ -171,7 +171,7 @@ func successor(f *os.File, path string) *os.File {
 	}
 	for i, o := range open {
 		if i != next {
-			o.Close()
+			_ = o.Close()
 		}
 	}
 	return open[next]

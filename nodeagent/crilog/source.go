@@ -185,13 +185,13 @@ func (s *source) close() {
 	s.closed = true
 	for i := range s.streams {
 		if s.streams[i].file != nil {
-			s.streams[i].file.Close()
+			_ = s.streams[i].file.Close()
 		}
 	}
 	if s.pos != nil {
-		s.pos.Close()
+		_ = s.pos.Close()
 	}
 	if s.log != nil {
-		s.log.Close()
+		_ = s.log.Close()
 	}
 }

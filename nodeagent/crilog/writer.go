@@ -92,7 +92,7 @@ func (w *Writer) rotate(now time.Time) error {
 	if err := os.Rename(w.path, aside); err != nil {
 		return fmt.Errorf("rotate log: %w", err)
 	}
-	w.file.Close()
+	_ = w.file.Close()
 	if err := w.open(); err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func (s *Server) listen(ctx context.Context) ([]*dns.Server, error) {
 	fail := func(addr netip.AddrPort, err error) ([]*dns.Server, error) {
 		for _, srv := range out {
 			if srv.PacketConn != nil {
-				srv.PacketConn.Close()
+				_ = srv.PacketConn.Close()
 			} else {
 				srv.Listener.Close()
 			}

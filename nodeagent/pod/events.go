@@ -2,6 +2,7 @@ package pod
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -47,6 +48,44 @@ func (w *worker) eventAbout(container, eventtype, reason, message string) {
 		FieldPath: fieldPath(pod, container),
 	}
 	w.p.cfg.Events.EventAbout(ref, eventtype, reason, message)
+}
+
+// sayBackOffs records an event for every container that has begun to wait
+// before it is started again.
+func (w *worker) sayBackOffs(next *corev1.PodStatus) {
+	for _, name := range newBackOffs(&w.last, next) {
+		w.eventAbout(name, corev1.EventTypeWarning, eventBackOff,
+			fmt.Sprintf("Back-off restarting failed container %s in pod %s", name, format(w.pod)))
+	}
+}
+
+// newBackOffs returns the containers that are in back-off now and were not
+// before, or not after the same attempt.
+func newBackOffs(last, next *corev1.PodStatus) []string {
+	before := map[string]int32{}
+	for name, c := range backingOff(last) {
+		before[name] = c.RestartCount
+	}
+	var out []string
+	for name, c := range backingOff(next) {
+		if n, ok := before[name]; !ok || n != c.RestartCount {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func backingOff(s *corev1.PodStatus) map[string]*corev1.ContainerStatus {
+	out := map[string]*corev1.ContainerStatus{}
+	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+		for i := range list {
+			if wait := list[i].State.Waiting; wait != nil && wait.Reason == "CrashLoopBackOff" {
+				out[list[i].Name] = &list[i]
+			}
+		}
+	}
+	return out
 }
 
 func fieldPath(pod *corev1.Pod, container string) string {

@@ -197,6 +197,7 @@ func (w *worker) round(ctx context.Context) (time.Time, bool) {
 		return time.Time{}, true
 	}
 	out := Step(w.input())
+	w.sayBackOffs(&out.Status)
 	w.last = out.Status
 	w.mu.Lock()
 	w.shown = &out.Status

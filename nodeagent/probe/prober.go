@@ -182,7 +182,7 @@ func tcpProbe(ctx context.Context, a *corev1.TCPSocketAction, t Target) (Result,
 	if err != nil {
 		return Failure, err.Error()
 	}
-	c.Close()
+	_ = c.Close()
 	return Success, ""
 }
 

@@ -72,7 +72,7 @@ func (c *clone) head(ctx context.Context) (plumbing.Hash, error) {
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
-	s.Close() // nothing was begun
+	_ = s.Close() // nothing was begun
 	return h, nil
 }
 
@@ -143,7 +143,7 @@ func (c *clone) renew(ctx context.Context, s session, refs *packp.AdvRefs, head 
 		return err
 	}
 	c.objs.mu.Lock()
-	c.objs.closeLocked()
+	_ = c.objs.closeLocked()
 	err = c.dir.swap()
 	c.objs.mu.Unlock()
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *clone) update(ctx context.Context, s session, refs *packp.AdvRefs, head
 	if err != nil {
 		return err
 	}
-	c.objs.close() // it does not know of the pack yet
+	_ = c.objs.close() // it does not know of the pack yet
 	if err := c.objs.whole(was.head(), head); err != nil {
 		if !errors.Is(err, ErrMissing) {
 			return fmt.Errorf("check clone of %s: %w", c.remote.loc.name, err)
@@ -203,7 +203,7 @@ func (c *clone) complete(ctx context.Context, head plumbing.Hash, next *state) e
 		return err
 	}
 	next.Shallow = append(next.Shallow, shallow...)
-	c.objs.close()
+	_ = c.objs.close()
 	if err := c.objs.whole(plumbing.ZeroHash, head); err != nil {
 		return fmt.Errorf("check clone of %s: %w", c.remote.loc.name, err)
 	}

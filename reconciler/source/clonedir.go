@@ -114,7 +114,7 @@ func (d cloneDir) sweep(dir string) {
 		base, isIndex := strings.CutSuffix(name, ".idx")
 		_, err := os.Stat(base + ".pack")
 		if strings.HasPrefix(e.Name(), "tmp_") || isIndex && errors.Is(err, fs.ErrNotExist) {
-			os.Remove(name)
+			_ = os.Remove(name)
 		}
 	}
 }

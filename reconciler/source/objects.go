@@ -125,7 +125,7 @@ func (o *objects) read(h plumbing.Hash, fn func(*filesystem.Storage) error) erro
 	if err == nil {
 		return nil
 	}
-	o.closeLocked()
+	_ = o.closeLocked()
 	if err = o.try(fn); err == nil {
 		return nil
 	}

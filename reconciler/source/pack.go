@@ -18,12 +18,12 @@ import (
 func request(refs *packp.AdvRefs, head plumbing.Hash, has state) *packp.UploadPackRequest {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.NoProgress) {
-		req.Capabilities.Set(capability.NoProgress)
+		_ = req.Capabilities.Set(capability.NoProgress)
 	}
 	req.Wants = []plumbing.Hash{head}
 	shallow := refs.Capabilities.Supports(capability.Shallow)
 	if shallow {
-		req.Capabilities.Set(capability.Shallow)
+		_ = req.Capabilities.Set(capability.Shallow)
 	}
 	switch {
 	case !has.head().IsZero():

@@ -131,7 +131,7 @@ func (r *remote) ask(ctx context.Context) (session, *packp.AdvRefs, plumbing.Has
 		head, err = r.pick(refs)
 	}
 	if err != nil {
-		s.Close()
+		_ = s.Close()
 		return nil, nil, plumbing.ZeroHash, err
 	}
 	return s, refs, head, nil

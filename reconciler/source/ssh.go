@@ -96,12 +96,12 @@ func (d *sshDialer) dial(ctx context.Context) (session, error) {
 	c, chans, reqs, err := ssh.NewClientConn(conn, d.loc.host, conf)
 	if err != nil {
 		stop()
-		conn.Close()
+		_ = conn.Close()
 		return nil, d.explain(err)
 	}
 	s := &sshSession{client: ssh.NewClient(c, chans, reqs), stop: stop}
 	if err := s.start("git-upload-pack " + quote(d.loc.repo)); err != nil {
-		s.Close()
+		_ = s.Close()
 		return nil, err
 	}
 	return s, nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/writ-os/writ/controlplane/client"
 )
 
 // People and tools outside the cluster.
@@ -71,14 +73,17 @@ func System(name string) user.Info {
 	return &component{user.DefaultInfo{Name: name, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}}
 }
 
-// component is a part of this process. Users that come in over the network are
-// never of this type, whatever they are called: no certificate and no
-// impersonation makes one.
+// component is a part of this process.
 type component struct{ user.DefaultInfo }
+
+var _ client.Component = (*component)(nil)
+
+// InProcess implements client.Component.
+func (*component) InProcess() {}
 
 // InProcess says whether a user is a part of this process.
 func InProcess(u user.Info) bool {
-	_, ok := u.(*component)
+	_, ok := u.(client.Component)
 	return ok
 }
 

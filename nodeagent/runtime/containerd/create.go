@@ -49,7 +49,7 @@ func (r *Runtime) create(ctx context.Context, s runtime.Spec, pause bool) (_ str
 	}
 	defer func() {
 		if err != nil {
-			os.RemoveAll(r.containerDir(id))
+			_ = os.RemoveAll(r.containerDir(id))
 		}
 	}()
 	if s.LogPath != "" {

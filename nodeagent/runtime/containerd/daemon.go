@@ -179,7 +179,7 @@ func answers(socket string) bool {
 	if err != nil {
 		return false
 	}
-	c.Close()
+	_ = c.Close()
 	return true
 }
 

@@ -1,5 +1,6 @@
-// Prog is what the containers of the node agent's tests run. It is built by the
-// tests, statically, and stands in for the binary that images are made of.
+// Command prog is what the containers of the tests of the node agent run. They
+// build it, statically; it stands in for the binary that images are made of. It
+// owns what it is told to write, and nothing else.
 package main
 
 import (
