@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -33,8 +32,7 @@ func TestStorageIsUpstreams(t *testing.T) {
 	plain := o.DeepCopy()
 	plain.ResourceVersion = ""
 	info, _ := runtime.SerializerInfoForMediaType(Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
-	var f serializer.CodecFactory = Codecs
-	want, err := runtime.Encode(f.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), plain)
+	want, err := runtime.Encode(Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), plain)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,13 +23,11 @@ import (
 )
 
 var (
-	namespaces      = schema.ResourceFor[*corev1.Namespace]()
-	pods            = schema.ResourceFor[*corev1.Pod]()
-	nodes           = schema.ResourceFor[*corev1.Node]()
-	configMaps      = schema.ResourceFor[*corev1.ConfigMap]()
-	serviceAccounts = schema.ResourceFor[*corev1.ServiceAccount]()
-	deployments     = schema.ResourceFor[*appsv1.Deployment]()
-	inventories     = schema.ResourceFor[*v1alpha1.Inventory]()
+	namespaces  = schema.ResourceFor[*corev1.Namespace]()
+	pods        = schema.ResourceFor[*corev1.Pod]()
+	configMaps  = schema.ResourceFor[*corev1.ConfigMap]()
+	deployments = schema.ResourceFor[*appsv1.Deployment]()
+	inventories = schema.ResourceFor[*v1alpha1.Inventory]()
 )
 
 // cluster is a real registry over a real store, with the chain in front.

@@ -38,7 +38,7 @@ func fieldSet(f *metav1.FieldsV1) (*fieldpath.Set, error) {
 	if f == nil {
 		return s, nil
 	}
-	if err := s.FromJSON(bytes.NewReader(f.Raw)); err != nil {
+	if err := s.FromJSON(bytes.NewReader(f.GetRawBytes())); err != nil {
 		return nil, fmt.Errorf("read managedFields of Git: %w", err)
 	}
 	return s, nil
@@ -72,7 +72,7 @@ func (d *differ) touched(r *schema.Resource, old, object schema.Object) ([]strin
 		return nil, err
 	}
 	found = found.Intersection(owned)
-	if before == nil || after == nil || !bytes.Equal(before.Raw, after.Raw) {
+	if before == nil || after == nil || !bytes.Equal(before.GetRawBytes(), after.GetRawBytes()) {
 		claimed, err := fieldSet(after)
 		if err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func (d *differ) changed(r *schema.Resource, old, object schema.Object) (*fieldp
 // as anybody can declare it.
 func sameMeta(a, b metav1.Object) bool {
 	x, y := gitFields(a), gitFields(b)
-	return (x == nil) == (y == nil) && (x == nil || bytes.Equal(x.Raw, y.Raw)) &&
+	return (x == nil) == (y == nil) && (x == nil || bytes.Equal(x.GetRawBytes(), y.GetRawBytes())) &&
 		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
 		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
 		equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -41,7 +42,7 @@ func fatPod(i int) *corev1.Pod {
 // fill creates pods in the process, 32 at a time.
 func (c *cluster) fill(b testing.TB, n int) {
 	b.Helper()
-	ctx := request.WithUser(context.Background(), &user.DefaultInfo{Name: "system:kube-controller-manager", Groups: []string{user.SystemPrivilegedGroup}})
+	ctx := request.WithUser(context.Background(), identity.System(user.KubeControllerManager))
 	r := schema.ResourceFor[*corev1.Pod]()
 	var wg sync.WaitGroup
 	var next atomic.Int64

@@ -136,14 +136,14 @@ func TestSubresources(t *testing.T) {
 		t.Fatalf("patch scale: %+v %v", patched, err)
 	}
 
-	p, err := cs.CoreV1().Pods("default").Create(ctx, pod("p"), metav1.CreateOptions{})
-	if err != nil {
+	if _, err := cs.CoreV1().Pods("default").Create(ctx, pod("p"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := cs.CoreV1().Pods("default").Bind(ctx, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("bind: %v", err)
 	}
-	if p, err = cs.CoreV1().Pods("default").Get(ctx, "p", metav1.GetOptions{}); err != nil || p.Spec.NodeName != "n1" {
+	p, err := cs.CoreV1().Pods("default").Get(ctx, "p", metav1.GetOptions{})
+	if err != nil || p.Spec.NodeName != "n1" {
 		t.Fatalf("bound pod: %q %v", p.Spec.NodeName, err)
 	}
 	p.Status.Phase = corev1.PodRunning

@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -53,8 +54,8 @@ func TestPages(t *testing.T) {
 
 	time.Sleep(400 * time.Millisecond) // the pages expire
 	_, err = cms.List(ctx, metav1.ListOptions{Limit: 2, Continue: first.Continue})
-	var status apierrors.APIStatus = err.(apierrors.APIStatus)
-	if !apierrors.IsResourceExpired(err) || status.Status().Continue == "" {
+	var status apierrors.APIStatus
+	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) || status.Status().Continue == "" {
 		t.Fatalf("expired token: %v", err)
 	}
 	rest, err := cms.List(ctx, metav1.ListOptions{Continue: status.Status().Continue})

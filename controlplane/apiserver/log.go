@@ -54,7 +54,7 @@ func (s *Server) copyLog(x *exchange, u *url.URL, follow bool) error {
 	}
 	resp, err := s.node.nodes.RoundTrip(req)
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("Get %q: %w", u.String(), err))
+		return apierrors.NewInternalError(fmt.Errorf("Get %q: %w", u.String(), err)) //nolint:staticcheck // upstream's text
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 206 {

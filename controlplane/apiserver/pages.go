@@ -96,7 +96,7 @@ func decodeToken(token string) (v int64, from schema.Key, err error) {
 	}
 	switch {
 	case err != nil:
-		err = fmt.Errorf("continue key is not valid: %v", err)
+		err = fmt.Errorf("continue key is not valid: %w", err)
 	case c.APIVersion != tokenVersion:
 		err = fmt.Errorf("continue key is not valid: server does not recognize this encoded version %v", c.APIVersion)
 	case c.Version == 0:

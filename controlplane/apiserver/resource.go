@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -148,15 +147,4 @@ func (s *Server) writeResult(x *exchange, r *schema.Resource, code int, out outp
 		it = &store.Item{Resource: r, Key: schema.KeyOf(o), Version: v, Object: o}
 	}
 	s.writeItem(x, code, out, it)
-}
-
-// hasSubresource says whether a resource has a subresource.
-func hasSubresource(r *schema.Resource, sub string) bool {
-	switch sub {
-	case "status":
-		return r.Status
-	case "scale":
-		return r.Scale
-	}
-	return slices.Contains(r.Subresources, sub)
 }

@@ -48,7 +48,7 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil && w.life != nil {
-		context.AfterFunc(w.life, func() { conn.Close() })
+		context.AfterFunc(w.life, func() { _ = conn.Close() })
 	}
 	return conn, rw, err
 }

@@ -155,14 +155,6 @@ func splitPath(path string) []string {
 	return strings.Split(path, "/")
 }
 
-// groupVersion returns "v1" or "apps/v1".
-func (rt *route) groupVersion() string {
-	if rt.Group == "" {
-		return rt.Version
-	}
-	return rt.Group + "/" + rt.Version
-}
-
 // readOnly says whether the request changes nothing.
 func (rt *route) readOnly() bool {
 	switch rt.Verb {

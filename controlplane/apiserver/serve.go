@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -102,7 +103,7 @@ func (s *Server) serveUser(x *exchange) {
 // finish counts a request and keeps a panic of a handler from the others.
 func (s *Server) finish(x *exchange) {
 	if p := recover(); p != nil {
-		if p == http.ErrAbortHandler {
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			s.met.observe(x)
 			panic(p)
 		}

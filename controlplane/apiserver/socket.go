@@ -25,7 +25,7 @@ func listenPrivate(path string) (net.Listener, error) {
 		err = os.Rename(made, path)
 	}
 	if err != nil {
-		l.Close()
+		_ = l.Close()
 		return nil, err
 	}
 	return l, nil

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controllers"
 	"github.com/writ-os/writ/controlplane/registry"
@@ -29,7 +30,7 @@ func BenchmarkDeployment500(b *testing.B) {
 	done := make(chan error, 2)
 	go func() { done <- st.Run(ctx) }()
 	<-st.Ready()
-	c := client.Local(reg, &user.DefaultInfo{Name: "system:kube-controller-manager", Groups: []string{user.SystemPrivilegedGroup}}, "kube-controller-manager")
+	c := client.Local(reg, identity.System(user.KubeControllerManager), "kube-controller-manager")
 	go func() {
 		done <- controllers.Run(ctx, controllers.Config{Client: c, Cache: c.Cache(), CA: []byte("ca"), Log: log})
 	}()

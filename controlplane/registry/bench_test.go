@@ -122,7 +122,7 @@ func BenchmarkCreatePod(b *testing.B) {
 	for _, writers := range []int{1, 16} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
 			g, _ := open(b, b.TempDir())
-			ctx := as("system:kube-controller-manager")
+			ctx := asComponent("system:kube-controller-manager")
 			if _, err := g.Create(ctx, pods, pod("first"), client.WriteOptions{FieldManager: "m"}); err != nil {
 				b.Fatal(err)
 			}

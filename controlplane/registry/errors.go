@@ -41,10 +41,6 @@ func invalid(r *schema.Resource, name string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(r.GVK().GroupKind(), name, errs)
 }
 
-func methodNotSupported(r *schema.Resource, verb string) error {
-	return apierrors.NewMethodNotSupported(r.GroupResource(), verb)
-}
-
 func subresourceNotFound(r *schema.Resource, sub, name string) error {
 	gr := r.GroupResource()
 	gr.Resource += "/" + sub

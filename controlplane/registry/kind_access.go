@@ -3,24 +3,22 @@ package registry
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/schema"
 )
 
 func accessRules(rules map[*schema.Resource]*rule) {
-	names := path.ValidatePathSegmentName
-	rules[schema.ResourceFor[*rbacv1.Role]()] = &rule{name: names}
-	rules[schema.ResourceFor[*rbacv1.ClusterRole]()] = &rule{name: names}
+	rules[schema.ResourceFor[*rbacv1.Role]()] = &rule{name: pathSegment}
+	rules[schema.ResourceFor[*rbacv1.ClusterRole]()] = &rule{name: pathSegment}
 	rules[schema.ResourceFor[*rbacv1.RoleBinding]()] = &rule{
-		name: names, ownImmutable: true,
+		name: pathSegment, ownImmutable: true,
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
 			return roleRefErrors(o.(*rbacv1.RoleBinding).RoleRef, old.(*rbacv1.RoleBinding).RoleRef)
 		},
 	}
 	rules[schema.ResourceFor[*rbacv1.ClusterRoleBinding]()] = &rule{
-		name: names, ownImmutable: true,
+		name: pathSegment, ownImmutable: true,
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
 			return roleRefErrors(o.(*rbacv1.ClusterRoleBinding).RoleRef, old.(*rbacv1.ClusterRoleBinding).RoleRef)
 		},

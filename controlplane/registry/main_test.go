@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -19,12 +18,10 @@ import (
 )
 
 var (
-	configMaps  = schema.ResourceFor[*corev1.ConfigMap]()
-	pods        = schema.ResourceFor[*corev1.Pod]()
-	services    = schema.ResourceFor[*corev1.Service]()
-	namespaces  = schema.ResourceFor[*corev1.Namespace]()
-	secrets     = schema.ResourceFor[*corev1.Secret]()
-	deployments = schema.ResourceFor[*appsv1.Deployment]()
+	configMaps = schema.ResourceFor[*corev1.ConfigMap]()
+	pods       = schema.ResourceFor[*corev1.Pod]()
+	services   = schema.ResourceFor[*corev1.Service]()
+	namespaces = schema.ResourceFor[*corev1.Namespace]()
 )
 
 func TestMain(m *testing.M) {

@@ -74,8 +74,8 @@ func (g *Registry) update(ctx context.Context, ov *overlay, r *schema.Resource, 
 		return nil, false, conflictError(r, key.Name)
 	}
 	if uid := o.GetUID(); uid != "" {
-		return nil, false, apierrors.NewConflict(r.GroupResource(), key.Name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: ", uid)) //nolint:staticcheck // upstream's text
+		return nil, false, apierrors.NewConflict(r.GroupResource(), key.Name, fmt.Errorf( //nolint:staticcheck // upstream's text
+			"Precondition failed: UID in precondition: %v, UID in object meta: ", uid))
 	}
 	o.SetResourceVersion("")
 	e, err = g.create(ctx, ov, r, o, opt)

@@ -9,8 +9,8 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -50,7 +50,15 @@ func (g *Registry) validateUpdate(w *write, o, old schema.Object) error {
 }
 
 // plainNames does not check the name: an update cannot change it.
-var plainNames = &rule{name: path.ValidatePathSegmentName}
+var plainNames = &rule{name: pathSegment}
+
+// pathSegment demands of a name only that it fits into a URL.
+func pathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
+}
 
 func metaErrors(r *schema.Resource, u *rule, o metav1.Object) field.ErrorList {
 	return validation.ValidateObjectMetaAccessor(o, r.Namespaced, u.nameFunc(), field.NewPath("metadata"))

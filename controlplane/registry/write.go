@@ -7,7 +7,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -75,7 +74,7 @@ func (w *write) create(ctx context.Context, o schema.Object) (*entry, error) {
 
 // fillMeta gives a new object what the server sets.
 func fillMeta(o schema.Object) {
-	o.SetUID(types.UID(uuid.NewUUID()))
+	o.SetUID(uuid.NewUUID())
 	o.SetCreationTimestamp(now())
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
@@ -133,8 +132,8 @@ func (w *write) update(ctx context.Context, o, old schema.Object) (*entry, error
 // preconditions checks what the new state says of the state it was made from.
 func (w *write) preconditions(o, old schema.Object) error {
 	if uid := o.GetUID(); uid != "" && uid != old.GetUID() {
-		return apierrors.NewConflict(w.r.GroupResource(), w.key.Name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.GetUID())) //nolint:staticcheck // upstream's text
+		return apierrors.NewConflict(w.r.GroupResource(), w.key.Name, fmt.Errorf( //nolint:staticcheck // upstream's text
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.GetUID()))
 	}
 	switch v := o.GetResourceVersion(); {
 	case v == "" && w.rule.conditional:

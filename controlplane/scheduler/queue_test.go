@@ -55,8 +55,8 @@ func TestQueueBackoff(t *testing.T) {
 			}
 			q.retry(w, time.Now())
 			next, ok := q.next()
-			if !ok || next.Sub(time.Now()) != want {
-				t.Fatalf("back-off %s, want %s", next.Sub(time.Now()), want)
+			if !ok || time.Until(next) != want {
+				t.Fatalf("back-off %s, want %s", time.Until(next), want)
 			}
 			time.Sleep(want - time.Millisecond)
 			wantPopped(t, q)

@@ -19,7 +19,6 @@ import (
 var (
 	configMaps = schema.ResourceFor[*corev1.ConfigMap]()
 	pods       = schema.ResourceFor[*corev1.Pod]()
-	services   = schema.ResourceFor[*corev1.Service]()
 	namespaces = schema.ResourceFor[*corev1.Namespace]()
 )
 

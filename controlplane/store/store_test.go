@@ -244,7 +244,7 @@ func TestEncodings(t *testing.T) {
 			t.Errorf("%s says version %s, want %v", tt.media, got.GetResourceVersion(), it.Version)
 		}
 	}
-	if &it.JSON()[0] != &it.JSON()[0] {
+	if first, again := it.JSON(), it.JSON(); &first[0] != &again[0] {
 		t.Error("JSON is encoded for each reader")
 	}
 }

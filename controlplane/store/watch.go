@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/writ-os/writ/schema"
@@ -92,7 +93,7 @@ func (w *Watch) pump(met *Metrics) {
 		batch, err := w.log.take(w)
 		switch {
 		case err != nil:
-			if err == ErrExpired {
+			if errors.Is(err, ErrExpired) {
 				met.cutOff.Inc()
 			}
 			return

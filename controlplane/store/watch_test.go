@@ -355,8 +355,13 @@ func TestEventFrames(t *testing.T) {
 	if f := string(e.JSONFrame(Added)); f != want {
 		t.Errorf("JSON frame is %s", f)
 	}
-	if &e.JSONFrame(Added)[0] != &e.JSONFrame(Added)[0] || &e.ProtobufFrame(Modified)[0] != &e.ProtobufFrame(Modified)[0] {
-		t.Error("frames are encoded for each watcher")
+	for _, frame := range []func() []byte{
+		func() []byte { return e.JSONFrame(Added) },
+		func() []byte { return e.ProtobufFrame(Modified) },
+	} {
+		if first, again := frame(), frame(); &first[0] != &again[0] {
+			t.Error("frames are encoded for each watcher")
+		}
 	}
 	gone := e.Gone()
 	if gone.Version != e.Version() || gone.Object.(*corev1.Pod).Spec.NodeName != "" || one.Object.GetResourceVersion() != one.Version.String() {

@@ -53,7 +53,7 @@ func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		level = slog.LevelDebug
 	}
 	attrs := append(append([]slog.Attr(nil), c.attrs...), attrsOf(fields)...)
-	c.log.LogAttrs(context.Background(), level, e.Message, attrs...)
+	c.log.LogAttrs(context.Background(), level, e.Message, attrs...) //nolint:sloglint // the message is etcd's
 	if e.Level == zapcore.FatalLevel {
 		text := e.Message
 		for _, a := range attrs {

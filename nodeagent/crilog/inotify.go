@@ -34,7 +34,7 @@ func (n *inotify) add(path string, mask uint32) (int, error) {
 // remove ends a watch. The kernel has ended it already when the file is gone.
 func (n *inotify) remove(wd int) { _, _ = unix.InotifyRmWatch(n.fd, uint32(wd)) }
 
-func (n *inotify) close() { n.file.Close() }
+func (n *inotify) close() { _ = n.file.Close() }
 
 // read waits for changes and returns the watches that have any. overflow says
 // that the kernel dropped some.

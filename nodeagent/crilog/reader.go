@@ -121,7 +121,7 @@ func (r *reader) follow(ctx context.Context, path string, files []string, offset
 				_ = next.Close()
 				return err
 			}
-			f.Close()
+			_ = f.Close()
 			f, offset = next, 0
 			continue
 		}

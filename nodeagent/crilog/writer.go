@@ -56,7 +56,7 @@ func (w *Writer) open() error {
 	}
 	fi, err := f.Stat()
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return fmt.Errorf("open log: %w", err)
 	}
 	w.file, w.size = f, fi.Size()

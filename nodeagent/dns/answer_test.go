@@ -175,9 +175,9 @@ func TestTablesForgetWhatIsGone(t *testing.T) {
 func FuzzAnswer(f *testing.F) {
 	tab := shop()
 	for _, s := range []string{"web.shop.svc.cluster.local.", "_http._tcp.web.shop.svc.cluster.local.", "..cluster.local.", "7.0.244.10.in-addr.arpa.", "x.ip6.arpa.", "-.a.pod.cluster.local."} {
-		f.Add(s, uint16(dns.TypeA), 1)
-		f.Add(s, uint16(dns.TypeSRV), 7)
-		f.Add(s, uint16(dns.TypePTR), 7)
+		f.Add(s, dns.TypeA, 1)
+		f.Add(s, dns.TypeSRV, 7)
+		f.Add(s, dns.TypePTR, 7)
 	}
 	f.Fuzz(func(t *testing.T, name string, qtype uint16, seed int) {
 		if seed < 0 {

@@ -137,7 +137,7 @@ func (s *Server) listen(ctx context.Context) ([]*dns.Server, error) {
 			if srv.PacketConn != nil {
 				_ = srv.PacketConn.Close()
 			} else {
-				srv.Listener.Close()
+				_ = srv.Listener.Close()
 			}
 		}
 		if errors.Is(err, syscall.EADDRINUSE) {

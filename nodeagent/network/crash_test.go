@@ -48,7 +48,7 @@ func runVictim() {
 // every pod can be attached, none shares an address, no veth is orphaned.
 func TestKilledAnywhere(t *testing.T) {
 	dir := t.TempDir()
-	n := setup(t, dir)
+	setup(t, dir)
 	for range 12 {
 		cmd := exec.Command("/proc/self/exe", "-test.run=^$")
 		cmd.Env = append(os.Environ(), victim+"="+dir)
@@ -64,7 +64,7 @@ func TestKilledAnywhere(t *testing.T) {
 			t.Fatalf("victim failed before it was killed: %s", out)
 		}
 
-		n = setup(t, dir)
+		n := setup(t, dir)
 		seen := map[netip.Addr]bool{}
 		for i := range 20 {
 			a := attach(t, n, fmt.Sprint("uid-", i))

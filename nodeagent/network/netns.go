@@ -76,7 +76,7 @@ func enterNewNS(path string, fill func(ns netlink.NsFd) error) error {
 	if err != nil {
 		return err
 	}
-	f.Close()
+	_ = f.Close()
 	// The namespace is filled first and mounted last: a path that is mounted
 	// is complete.
 	if err := fill(netlink.NsFd(ns.Fd())); err != nil {

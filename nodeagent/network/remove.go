@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // Remove takes away all that Setup and Attach have made: the namespaces of
@@ -25,9 +26,20 @@ func Remove(cfg Config) error {
 			return fmt.Errorf("remove namespace %s: %w", f.Name(), err)
 		}
 	}
-	if link, err := netlink.LinkByName(cfg.Bridge); err == nil {
+	// The folder is a mount of its own; see shareMount.
+	if err := unix.Unmount(cfg.NetNSDir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("unmount %s: %w", cfg.NetNSDir, err)
+	}
+	if err := os.Remove(cfg.NetNSDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", cfg.NetNSDir, err)
+	}
+	for _, name := range []string{cfg.Bridge + "-on", cfg.Bridge} { // with the first goes its other end
+		link, err := netlink.LinkByName(name)
+		if err != nil {
+			continue // it is not there
+		}
 		if err := netlink.LinkDel(link); err != nil {
-			return fmt.Errorf("remove bridge %s: %w", cfg.Bridge, err)
+			return fmt.Errorf("remove link %s: %w", name, err)
 		}
 	}
 	c, err := nftables.New()

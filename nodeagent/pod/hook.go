@@ -49,7 +49,7 @@ func (h hook) run(ctx context.Context, l *corev1.LifecycleHandler) error {
 		var d net.Dialer
 		c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(h.podIP, strconv.Itoa(port)))
 		if err == nil {
-			c.Close()
+			_ = c.Close()
 		}
 		return err
 	}

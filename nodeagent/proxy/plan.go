@@ -119,7 +119,7 @@ func affinity(svc *corev1.Service) time.Duration {
 	if svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP {
 		return 0
 	}
-	seconds := int32(corev1.DefaultClientIPServiceAffinitySeconds)
+	seconds := corev1.DefaultClientIPServiceAffinitySeconds
 	if c := svc.Spec.SessionAffinityConfig; c != nil && c.ClientIP != nil {
 		seconds = ptr.Deref(c.ClientIP.TimeoutSeconds, seconds)
 	}

@@ -58,7 +58,7 @@ func (s *Server) Run(ctx context.Context) error {
 		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	stop := context.AfterFunc(ctx, func() { srv.Close() }) // logs that are followed have no end of their own
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // logs that are followed have no end of their own
 	defer stop()
 	if err := srv.ServeTLS(s.cfg.Listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve node: %w", err)

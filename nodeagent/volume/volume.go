@@ -227,7 +227,7 @@ func checkHostPath(h *corev1.HostPathVolumeSource) error {
 		t = corev1.HostPathDirectory
 	case corev1.HostPathFileOrCreate:
 		if f, err := os.OpenFile(h.Path, os.O_CREATE, 0o644); err == nil {
-			f.Close()
+			_ = f.Close()
 		}
 		t = corev1.HostPathFile
 	}

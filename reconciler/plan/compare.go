@@ -151,7 +151,7 @@ func ownedFields(live schema.Object) (set *fieldpath.Set, owned bool, err error)
 		if m.Manager != Manager || m.Operation != metav1.ManagedFieldsOperationApply || m.Subresource != "" || m.FieldsV1 == nil {
 			continue
 		}
-		if err := set.FromJSON(bytes.NewReader(m.FieldsV1.Raw)); err != nil {
+		if err := set.FromJSON(bytes.NewReader(m.FieldsV1.GetRawBytes())); err != nil {
 			return nil, false, fmt.Errorf("read managed fields: %w", err)
 		}
 		owned = true

@@ -197,10 +197,11 @@ func innermost(err error) string {
 	for {
 		next := errors.Unwrap(err)
 		var op *net.OpError
-		if unexpected, ok := err.(*plumbing.UnexpectedError); ok {
+		var unexpected *plumbing.UnexpectedError // has no Unwrap
+		if next == nil && errors.As(err, &unexpected) {
 			next = unexpected.Err
 		}
-		if next == nil || errors.As(err, &op) && err == error(op) {
+		if next == nil || errors.As(err, &op) && !errors.As(next, &op) {
 			return fmt.Sprint(err)
 		}
 		err = next

@@ -92,7 +92,7 @@ func (d *sshDialer) dial(ctx context.Context) (session, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	c, chans, reqs, err := ssh.NewClientConn(conn, d.loc.host, conf)
 	if err != nil {
 		stop()
@@ -123,7 +123,7 @@ func (d *sshDialer) config() (conf *ssh.ClientConfig, done func(), err error) {
 		if err != nil {
 			return nil, nil, problem(ErrCredentials, "the SSH agent does not answer: start it, or give an SSH key")
 		}
-		done = func() { conn.Close() }
+		done = func() { _ = conn.Close() }
 		conf.Auth = append(conf.Auth, ssh.PublicKeysCallback(agent.NewClient(conn).Signers))
 	}
 	return conf, done, nil

@@ -116,7 +116,7 @@ func schemaOf(v cue.Value, kind string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := v.Context().BuildExpr(expr).MarshalJSON()
+	data, err := cuecontext.New().BuildExpr(expr).MarshalJSON()
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,7 @@ func readManifest(t testing.TB, file string, doc []byte) manifest {
 	r := schema.ByGVK(kschema.FromAPIVersionAndKind(o.at("apiVersion").text(), o.at("kind").text()))
 	if r == nil {
 		t.Fatalf("%s: no resource for\n%s", file, doc)
+		return manifest{}
 	}
 	name := o.at("metadata", "name").textOr(o.at("metadata", "generateName").text())
 	return manifest{r.Kind + "/" + name, r, doc, j}

@@ -39,8 +39,14 @@ func Clear(ctx context.Context, dir string) (int, error) {
 	if err := containerd.StopOwnDaemon(ctx, own); err != nil {
 		return n, err
 	}
-	if err := unmountBelow(filepath.Join(dir, "node")); err != nil {
-		return n, err
+	run := containerd.RunDir(own)
+	for _, d := range []string{filepath.Join(dir, "node"), run} {
+		if err := unmountBelow(d); err != nil {
+			return n, err
+		}
+	}
+	if err := os.RemoveAll(run); err != nil {
+		return n, fmt.Errorf("remove %s: %w", run, err)
 	}
 	if err := proxy.Remove(); err != nil {
 		return n, err

@@ -40,7 +40,7 @@ func (r *Row) since(t metav1.Time) string {
 	return duration.HumanDuration(r.Now.Sub(t.Time))
 }
 
-func (r *Row) sinceMicro(t metav1.MicroTime) string { return r.since(metav1.Time{Time: t.Time}) }
+func (r *Row) sinceMicro(t metav1.MicroTime) string { return r.since(metav1.Time(t)) }
 
 // value prints a path.
 func value(r *Row, p fieldpath.Path, c schema.Column) any {

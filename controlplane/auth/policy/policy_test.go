@@ -28,7 +28,7 @@ func TestObjects(t *testing.T) {
 		}
 		switch o := o.(type) {
 		case *rbacv1.ClusterRole, *rbacv1.Role:
-			roles[o.(schema.Object).GetName()] = true
+			roles[o.GetName()] = true
 		case *rbacv1.ClusterRoleBinding:
 			if !roles[o.RoleRef.Name] {
 				t.Errorf("%s binds %s, which is none of ours", id, o.RoleRef.Name)

@@ -22,9 +22,9 @@ func patch[T schema.Object](s *suite, name string, t types.PatchType, body strin
 
 func (s *suite) patches() {
 	made := create(s, configMap("a", nil, map[string]string{"k": "1", "gone": "1"}))
-	got, err := patch[*corev1.ConfigMap](s, "a", types.JSONPatchType, `[{"op":"replace","path":"/data/k","value":"2"}]`, options)
+	_, err := patch[*corev1.ConfigMap](s, "a", types.JSONPatchType, `[{"op":"replace","path":"/data/k","value":"2"}]`, options)
 	s.ok("JSON patch", err)
-	got, err = patch[*corev1.ConfigMap](s, "a", types.MergePatchType, `{"data":{"gone":null,"m":"1"}}`, options)
+	got, err := patch[*corev1.ConfigMap](s, "a", types.MergePatchType, `{"data":{"gone":null,"m":"1"}}`, options)
 	s.ok("merge patch", err)
 	if len(got.Data) != 2 || got.Data["k"] != "2" || got.Data["m"] != "1" {
 		s.Errorf("patched: %v", got.Data)

@@ -52,7 +52,7 @@ func (*Controller) Watches() []controller.Watch {
 	}
 	return []controller.Watch{
 		{Resource: schema.ResourceFor[*corev1.Service](), Map: ours},
-		{Resource: schema.ResourceFor[*corev1.Endpoints](), Map: ours}, //nolint:staticcheck // upstream serves it still
+		{Resource: schema.ResourceFor[*corev1.Endpoints](), Map: ours},
 		{Resource: schema.ResourceFor[*discoveryv1.EndpointSlice](), Map: ours},
 	}
 }
@@ -92,8 +92,8 @@ func merge(have, want schema.Object) (schema.Object, bool) {
 	switch w := want.(type) {
 	case *corev1.Service:
 		next.(*corev1.Service).Spec.Ports = w.Spec.Ports
-	case *corev1.Endpoints: //nolint:staticcheck // upstream serves it still
-		next.(*corev1.Endpoints).Subsets = w.Subsets //nolint:staticcheck // as above
+	case *corev1.Endpoints:
+		next.(*corev1.Endpoints).Subsets = w.Subsets
 	case *discoveryv1.EndpointSlice:
 		n := next.(*discoveryv1.EndpointSlice)
 		n.Endpoints, n.Ports = w.Endpoints, w.Ports

@@ -31,14 +31,14 @@ func desired(ip netip.Addr, servers []netip.AddrPort) []schema.Object {
 	}
 	svc.Labels = labels
 
-	var addresses []corev1.EndpointAddress //nolint:staticcheck // upstream serves it still
+	var addresses []corev1.EndpointAddress
 	var endpoints []discoveryv1.Endpoint
 	ready := true
 	for _, s := range servers {
-		addresses = append(addresses, corev1.EndpointAddress{IP: s.Addr().String()}) //nolint:staticcheck // as above
+		addresses = append(addresses, corev1.EndpointAddress{IP: s.Addr().String()})
 		endpoints = append(endpoints, discoveryv1.Endpoint{Addresses: []string{s.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}})
 	}
-	ep := &corev1.Endpoints{ //nolint:staticcheck // as above
+	ep := &corev1.Endpoints{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Endpoints"},
 		ObjectMeta: meta,
 	}
@@ -52,7 +52,7 @@ func desired(ip netip.Addr, servers []netip.AddrPort) []schema.Object {
 	slice.Labels = map[string]string{discoveryv1.LabelServiceName: key.Name}
 	if len(servers) > 0 {
 		name, protocol := "https", corev1.ProtocolTCP
-		ep.Subsets = []corev1.EndpointSubset{{Addresses: addresses, Ports: []corev1.EndpointPort{{Name: name, Port: port, Protocol: protocol}}}} //nolint:staticcheck // as above
+		ep.Subsets = []corev1.EndpointSubset{{Addresses: addresses, Ports: []corev1.EndpointPort{{Name: name, Port: port, Protocol: protocol}}}}
 		slice.Ports = []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}}
 	}
 	return []schema.Object{svc, ep, slice}

@@ -84,6 +84,13 @@ var (
 // MachineSocket is where containerd listens when the machine starts it.
 const MachineSocket = "/run/containerd/containerd.sock"
 
+// RunDir is where a runtime with this data directory keeps what ends with the
+// machine, unless its Config says otherwise.
+func RunDir(dataDir string) string {
+	sum := sha256.Sum256([]byte(dataDir))
+	return "/run/writ/" + hex.EncodeToString(sum[:4])
+}
+
 // New returns a runtime; Run must be called for it to work.
 func New(cfg Config) *Runtime {
 	if cfg.Namespace == "" {
@@ -99,8 +106,7 @@ func New(cfg Config) *Runtime {
 		cfg.DataDir = abs
 	}
 	if cfg.RunDir == "" {
-		sum := sha256.Sum256([]byte(cfg.DataDir))
-		cfg.RunDir = "/run/writ/" + hex.EncodeToString(sum[:4])
+		cfg.RunDir = RunDir(cfg.DataDir)
 	}
 	return &Runtime{
 		cfg:        cfg,

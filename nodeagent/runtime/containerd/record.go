@@ -46,7 +46,6 @@ type record struct {
 	pause  bool
 	stdin  bool
 	tty    bool
-	oom    uint64 // kills counted at the start
 }
 
 func (r *record) get() runtime.Container {

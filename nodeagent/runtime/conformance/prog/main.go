@@ -51,7 +51,9 @@ func main() {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}
-			os.Stdout.Write(b)
+			if _, err := os.Stdout.Write(b); err != nil {
+				os.Exit(1)
+			}
 		}
 	case "write": // path, text
 		if err := os.WriteFile(args[0], []byte(args[1]), 0o644); err != nil {
