@@ -44,7 +44,7 @@ func (e *env) close() {
 	for _, p := range e.procs {
 		e.stop(p)
 	}
-	os.RemoveAll(e.dir)
+	_ = os.RemoveAll(e.dir)
 }
 
 func (e *env) data() string { return filepath.Join(e.dir, "data") }
@@ -88,7 +88,7 @@ func (e *env) server(ctx context.Context) (*exec.Cmd, time.Duration, error) {
 	for time.Since(began) < 30*time.Second {
 		resp, err := c.Get("https://" + address + "/readyz")
 		if err == nil {
-			resp.Body.Close()
+			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return p, time.Since(began), nil
 			}

@@ -15,7 +15,7 @@ const module = "github.com/writ-os/writ/"
 
 // rules say who may import whom, longest prefix first. A package may import
 // what its own row names, packages below its own prefix, and nothing else of
-// ours. Rows are folders of DESIGN section 1.
+// ours. Rows are folders of docs/ARCHITECTURE.md.
 var rules = []struct {
 	of  string
 	may []string

@@ -51,7 +51,7 @@ func detached(ctx context.Context, cfg cluster.Config, out io.Writer) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the cluster: %w", err)
 	}
-	write.Close()
+	_ = write.Close()
 	if err := follow(ctx, read, out); err != nil {
 		return fmt.Errorf("%w\nIts log is %s", err, logFile(cfg))
 	}
@@ -72,7 +72,7 @@ func attachedArgs(args []string) []string {
 
 // follow shows what a detached cluster tells until it is up.
 func follow(ctx context.Context, from *os.File, out io.Writer) error {
-	stop := context.AfterFunc(ctx, func() { from.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = from.Close() })
 	defer stop()
 	s := &shows{out: out, steps: progress.New(out, terminal())}
 	for sc := bufio.NewScanner(from); sc.Scan(); {

@@ -53,21 +53,21 @@ func (r *Remote) advertise(w http.ResponseWriter, req *http.Request, repo *repos
 		list = repo.peel(list)
 	}
 	var b bytes.Buffer
-	writePacket(&b, "# service=%s\n", service)
-	writeFlush(&b)
+	_ = writePacket(&b, "# service=%s\n", service)
+	_ = writeFlush(&b)
 	if len(list) == 0 {
 		list = []ref{{"capabilities^{}", zeroSHA}}
 	}
 	for i, l := range list {
 		if i == 0 {
-			writePacket(&b, "%s %s\x00%s\n", l.sha, l.name, caps)
+			_ = writePacket(&b, "%s %s\x00%s\n", l.sha, l.name, caps)
 			continue
 		}
-		writePacket(&b, "%s %s\n", l.sha, l.name)
+		_ = writePacket(&b, "%s %s\n", l.sha, l.name)
 	}
-	writeFlush(&b)
+	_ = writeFlush(&b)
 	w.Header().Set("Content-Type", "application/x-"+service+"-advertisement")
-	w.Write(b.Bytes()) // the client is gone when this fails
+	_, _ = w.Write(b.Bytes()) // the client is gone when this fails
 }
 
 // peel adds, after each annotated tag, the object that the tag is about.

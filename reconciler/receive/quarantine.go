@@ -43,7 +43,7 @@ func (repo *repository) quarantine(branch string) (*quarantine, error) {
 		repo.packs.RUnlock()
 	}
 	if err != nil {
-		q.close()
+		_ = q.close()
 		return nil, fmt.Errorf("make quarantine: %w", err)
 	}
 	return q, nil
@@ -69,7 +69,7 @@ func linkObjects(from, to string) error {
 // close removes the quarantine.
 func (q *quarantine) close() error {
 	if q.st != nil {
-		q.st.Close()
+		_ = q.st.Close()
 	}
 	return os.RemoveAll(q.dir)
 }

@@ -124,7 +124,7 @@ func (repo *repository) writeRef(name, sha string) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		os.Remove(f.Name())
+		_ = os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return syncDir(filepath.Dir(path))

@@ -17,9 +17,9 @@ type reply struct {
 // when the verdicts are written.
 func (a reply) remote(lines []string) {
 	for _, l := range lines {
-		io.WriteString(band{a.w, bandProgress, bandSize(a.caps)}, strings.TrimRight(l, "\n")+"\n")
+		_, _ = io.WriteString(band{a.w, bandProgress, bandSize(a.caps)}, strings.TrimRight(l, "\n")+"\n")
 	}
-	a.flush()
+	_ = a.flush()
 }
 
 // report ends the answer.
@@ -32,15 +32,15 @@ func (a reply) report(unpack error, verdicts []verdict) error {
 	if unpack != nil {
 		status = oneLine(unpack.Error())
 	}
-	writePacket(&b, "unpack %s\n", status)
+	_ = writePacket(&b, "unpack %s\n", status)
 	for _, v := range verdicts {
 		if v.reason != "" {
-			writePacket(&b, "ng %s %s\n", v.name, oneLine(v.reason))
+			_ = writePacket(&b, "ng %s %s\n", v.name, oneLine(v.reason))
 			continue
 		}
-		writePacket(&b, "ok %s\n", v.name)
+		_ = writePacket(&b, "ok %s\n", v.name)
 	}
-	writeFlush(&b)
+	_ = writeFlush(&b)
 	size := bandSize(a.caps)
 	if _, err := (band{a.w, bandData, size}).Write(b.Bytes()); err != nil {
 		return err

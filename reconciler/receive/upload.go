@@ -29,8 +29,8 @@ func (r *Remote) upload(w http.ResponseWriter, req *http.Request, repo *reposito
 	out := bufio.NewWriterSize(w, 64<<10)
 	for _, h := range u.wants {
 		if st.HasEncodedObject(h) != nil {
-			writePacket(out, "ERR upload-pack: not our ref %s", h)
-			out.Flush()
+			_ = writePacket(out, "ERR upload-pack: not our ref %s", h)
+			_ = out.Flush()
 			return
 		}
 	}
@@ -58,19 +58,19 @@ func (r *Remote) answer(st storer.EncodedObjectStorer, u *uploadRequest, out *bu
 	size := bandSize(u.caps)
 	objs, err := choose(st, u.demand)
 	if err != nil {
-		io.WriteString(band{out, bandError, size}, "the remote cannot read its objects\n")
+		_, _ = io.WriteString(band{out, bandError, size}, "the remote cannot read its objects\n")
 		return errors.Join(err, out.Flush())
 	}
 	data := bufio.NewWriterSize(band{out, bandData, size}, maxPacket-5)
 	if err := writePack(data, st, objs); err != nil {
-		io.WriteString(band{out, bandError, size}, "the remote cannot read its objects\n")
+		_, _ = io.WriteString(band{out, bandError, size}, "the remote cannot read its objects\n")
 		return errors.Join(fmt.Errorf("write pack: %w", err), out.Flush())
 	}
 	if err := data.Flush(); err != nil {
 		return err
 	}
 	if size > 0 {
-		writeFlush(out)
+		_ = writeFlush(out)
 	}
 	return out.Flush()
 }
@@ -88,9 +88,9 @@ func (u *uploadRequest) negotiate(st storer.EncodedObjectStorer, out io.Writer) 
 			common = true
 			u.haves = append(u.haves, h)
 			if detailed {
-				writePacket(out, "ACK %s common\n", h)
+				_ = writePacket(out, "ACK %s common\n", h)
 			} else if len(u.haves) == 1 {
-				writePacket(out, "ACK %s\n", h)
+				_ = writePacket(out, "ACK %s\n", h)
 			}
 		}
 		if u.done && i == len(u.rounds)-1 {
@@ -99,10 +99,10 @@ func (u *uploadRequest) negotiate(st storer.EncodedObjectStorer, out io.Writer) 
 		if detailed && common {
 			// One common commit is enough: what the client has beside it is
 			// at worst sent once more.
-			writePacket(out, "ACK %s ready\n", u.haves[len(u.haves)-1])
+			_ = writePacket(out, "ACK %s ready\n", u.haves[len(u.haves)-1])
 		}
 		if detailed || len(u.haves) == 0 {
-			writePacket(out, "NAK\n")
+			_ = writePacket(out, "NAK\n")
 		}
 	}
 	switch {
@@ -141,11 +141,11 @@ func (u *uploadRequest) deepen(st storer.EncodedObjectStorer, out io.Writer) err
 			case n == u.depth:
 				u.cut[h] = true
 				if !u.shallow[h] {
-					writePacket(out, "shallow %s\n", h)
+					_ = writePacket(out, "shallow %s\n", h)
 				}
 			default:
 				if u.shallow[h] {
-					writePacket(out, "unshallow %s\n", h)
+					_ = writePacket(out, "unshallow %s\n", h)
 					u.wants = append(u.wants, c.ParentHashes...)
 				}
 				next = append(next, c.ParentHashes...)

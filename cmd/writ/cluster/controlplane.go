@@ -65,7 +65,7 @@ func (p *ControlPlane) Run(ctx context.Context) error {
 	}
 	defer func() {
 		for _, l := range listeners {
-			l.Close()
+			_ = l.Close()
 		}
 	}()
 	p.cfg.step("store", "opening "+p.cfg.file("store"))
@@ -206,7 +206,7 @@ func (p *ControlPlane) listeners(ctx context.Context) ([]net.Listener, error) {
 	if a := p.advertised()[0]; !covers(l.Addr(), a.Addr()) {
 		pods, err := freebind(ctx, a.String())
 		if err != nil {
-			l.Close()
+			_ = l.Close()
 			return nil, err
 		}
 		all = append(all, pods)

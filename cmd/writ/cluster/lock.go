@@ -32,18 +32,18 @@ func lock(dir, name string) (release func(), err error) {
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		b, _ := os.ReadFile(path) //nolint:errcheck // the number is a courtesy
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("another writ (pid %s) runs on %s: stop it with 'writ down --data-dir %s', or choose another --data-dir", strings.TrimSpace(string(b)), dir, dir)
 	}
 	if err := f.Truncate(0); err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("write lock: %w", err)
 	}
 	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
-		f.Close()
+		_ = f.Close()
 		return nil, fmt.Errorf("write lock: %w: is the disk full?", err)
 	}
-	return func() { f.Close() }, nil
+	return func() { _ = f.Close() }, nil
 }
 
 // Holder returns the process that holds a lock of a data directory; 0 when
