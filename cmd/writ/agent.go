@@ -38,7 +38,7 @@ running, for tests of scale.`,
 		Example: "  writ agent --data-dir /var/lib/writ\n  writ agent --runtime fake --count 1000",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := newLog(f.logLevel)
+			log, err := f.log()
 			if err != nil {
 				return err
 			}

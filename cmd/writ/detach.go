@@ -14,18 +14,17 @@ import (
 	"syscall"
 
 	"github.com/writ-os/writ/cmd/writ/cluster"
-	"github.com/writ-os/writ/cmd/writ/progress"
 )
 
 func logFile(cfg cluster.Config) string { return filepath.Join(cfg.DataDir, "writ.log") }
 
 // detached starts this very command without --detach in a session of its own,
 // shows its progress, and returns when it is up or has failed.
-func detached(ctx context.Context, cfg cluster.Config, out io.Writer) error {
+func detached(ctx context.Context, cfg cluster.Config, asJSON bool, out io.Writer) error {
+	show := shower(out, asJSON)
 	if pid, err := cluster.Holder(cfg.DataDir, cluster.ServerLock); err == nil && pid != 0 {
-		fmt.Fprintf(out, "a cluster runs already (pid %d)\n", pid)
-		whatNext(out, cfg, true)
-		return nil
+		show.step("process", fmt.Sprintf("runs already (pid %d)", pid))
+		return ended(show, cfg)
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o755); err != nil { //nolint:gosec // viewer.kubeconfig is for everybody on the machine
 		return fmt.Errorf("make data directory: %w", err)
@@ -52,10 +51,18 @@ func detached(ctx context.Context, cfg cluster.Config, out io.Writer) error {
 		return fmt.Errorf("start the cluster: %w", err)
 	}
 	_ = write.Close()
-	if err := follow(ctx, read, out); err != nil {
+	if err := follow(ctx, read, show); err != nil {
 		return fmt.Errorf("%w\nIts log is %s", err, logFile(cfg))
 	}
-	whatNext(out, cfg, true)
+	return ended(show, cfg)
+}
+
+// ended says that a detached cluster is up.
+func ended(show *shows, cfg cluster.Config) error {
+	show.tell(isUp(cfg))
+	if show.lines == nil {
+		whatNext(show.out, cfg, true)
+	}
 	return nil
 }
 
@@ -71,28 +78,28 @@ func attachedArgs(args []string) []string {
 }
 
 // follow shows what a detached cluster tells until it is up.
-func follow(ctx context.Context, from *os.File, out io.Writer) error {
+func follow(ctx context.Context, from *os.File, show *shows) error {
 	stop := context.AfterFunc(ctx, func() { _ = from.Close() })
 	defer stop()
-	s := &shows{out: out, steps: progress.New(out, terminal())}
 	for sc := bufio.NewScanner(from); sc.Scan(); {
 		var m message
 		if err := json.Unmarshal(sc.Bytes(), &m); err != nil {
 			return fmt.Errorf("read progress: %w", err)
 		}
-		s.render(m)
-		switch {
-		case m.Error != "":
-			return errors.New(m.Error)
-		case m.Up:
+		if m.Up {
 			return nil
+		}
+		show.tell(m)
+		if m.Error != "" {
+			return errors.New(m.Error)
 		}
 	}
 	if ctx.Err() != nil {
 		return errors.New("interrupted; the cluster goes on starting")
 	}
-	s.steps.Fail("")
-	return errors.New("the cluster ended while it started")
+	err := errors.New("the cluster ended while it started")
+	show.failed(err)
+	return err
 }
 
 // self is how this binary was called.

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -20,7 +22,7 @@ import (
 const endLimit = 15 * time.Second
 
 func downCommand() *cobra.Command {
-	var dir string
+	var dir, output string
 	var purge bool
 	cmd := &cobra.Command{
 		Use:   "down",
@@ -34,7 +36,11 @@ and the next 'writ up' carries on with it, unless --purge removes it.`,
 			if err != nil {
 				return fmt.Errorf("find --data-dir: %w", err)
 			}
-			steps := progress.New(cmd.OutOrStdout(), terminal())
+			shown := cmd.OutOrStdout()
+			if output == "json" {
+				shown = io.Discard
+			}
+			steps := progress.New(shown, terminal())
 			if err := endAll(cmd.Context(), steps, dir); err != nil {
 				return err
 			}
@@ -46,7 +52,7 @@ and the next 'writ up' carries on with it, unless --purge removes it.`,
 			}
 			steps.Done(fmt.Sprintf("%d stopped", n))
 			if !purge {
-				return nil
+				return stopped(cmd, output, n, "")
 			}
 			steps.Start("data", "removing "+dir)
 			if err := os.RemoveAll(dir); err != nil {
@@ -54,12 +60,24 @@ and the next 'writ up' carries on with it, unless --purge removes it.`,
 				return fmt.Errorf("remove data: %w", err)
 			}
 			steps.Done("removed " + dir)
-			return nil
+			return stopped(cmd, output, n, dir)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", defaultDataDir, "`directory` of the cluster")
+	outputFlag(cmd, &output)
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove the cluster's data as well")
 	return cmd
+}
+
+// stopped is the result for machines.
+func stopped(cmd *cobra.Command, output string, containers int, removed string) error {
+	if output != "json" {
+		return nil
+	}
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(struct {
+		Containers int    `json:"containers"`
+		Removed    string `json:"removed,omitempty"`
+	}{containers, removed})
 }
 
 // endAll stops the processes of a cluster: server and agent, or both in one.

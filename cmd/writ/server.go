@@ -24,6 +24,7 @@ type serverFlags struct {
 	nodeFlags
 	nodeIP   string
 	logLevel string
+	output   string
 }
 
 // addCommon adds what every long-lived process takes.
@@ -34,6 +35,7 @@ func (f *serverFlags) addCommon(cmd *cobra.Command) {
 	fl.StringVar(&f.cfg.NodeName, "node-name", strings.ToLower(cmp.Or(host, "node")), "`name` of this machine in the cluster")
 	fl.StringVar(&f.nodeIP, "node-ip", "", "`address` of this machine for others; default: found")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	outputFlag(cmd, &f.output)
 }
 
 // add adds what a control plane takes besides.
@@ -77,12 +79,17 @@ func (f *serverFlags) config(log *slog.Logger) (cluster.Config, error) {
 	return cfg, nil
 }
 
-func newLog(level string) (*slog.Logger, error) {
+// log is the process's log, on standard error.
+func (f *serverFlags) log() (*slog.Logger, error) {
 	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, usageError{fmt.Errorf("--log-level %q: must be debug, info, warn or error", level)}
+	if err := l.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return nil, usageError{fmt.Errorf("--log-level %q: must be debug, info, warn or error", f.logLevel)}
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
+	o := &slog.HandlerOptions{Level: l}
+	if f.output == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, o)), nil
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, o)), nil
 }
 
 func serverCommand() *cobra.Command {
@@ -98,7 +105,7 @@ agent, and pusher.gitconfig for 'git push' to the built-in remote.`,
 		Example: "  writ server --data-dir /var/lib/writ --listen 10.0.0.1:6443",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := newLog(f.logLevel)
+			log, err := f.log()
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ It needs root: it makes network namespaces and packet filter rules.`,
 		Example: "  writ up\n  writ up --detach\n  writ up --repo https://git.example.com/cluster.git --branch main --path clusters/home",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := newLog(f.logLevel)
+			log, err := f.log()
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ It needs root: it makes network namespaces and packet filter rules.`,
 				return errors.New("up needs root, for containers and their network: run it with sudo. 'writ server --no-agent' does without")
 			}
 			if detach {
-				return detached(cmd.Context(), cfg, cmd.OutOrStdout())
+				return detached(cmd.Context(), cfg, f.output == "json", cmd.OutOrStdout())
 			}
 			return attached(cmd.Context(), &f, cfg, cmd.OutOrStdout())
 		},
@@ -63,7 +63,7 @@ It needs root: it makes network namespaces and packet filter rules.`,
 // attached runs the cluster in this process. Its progress goes to a parent that
 // has detached it, or to the terminal.
 func attached(ctx context.Context, f *serverFlags, cfg cluster.Config, out io.Writer) error {
-	show := shower(out)
+	show := shower(out, f.output == "json")
 	cfg.Progress = show.step
 	p := cluster.NewControlPlane(cfg)
 	g, ctx := errgroup.WithContext(ctx)
@@ -86,19 +86,35 @@ func attached(ctx context.Context, f *serverFlags, cfg cluster.Config, out io.Wr
 	return err
 }
 
-// message is what a detached cluster tells the process that waits for it.
+// message is one step of a start: a line of -o json, and what a detached
+// cluster tells the process that waits for it.
 type message struct {
-	Step, Detail string
-	Up           bool
-	Error        string
+	Step   string `json:"step,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	Error  string `json:"error,omitempty"`
+	// Of the last message:
+	Up         bool   `json:"up,omitempty"`
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	Repository string `json:"repository,omitempty"`
+	GitConfig  string `json:"gitConfig,omitempty"`
+}
+
+// isUp is the last message of a start that went well.
+func isUp(cfg cluster.Config) message {
+	m := message{Up: true, Kubeconfig: cfg.ViewerKubeconfig()}
+	if cfg.BuiltIn() {
+		m.Repository, m.GitConfig = cfg.Remote(), cfg.PusherGitConfig()
+	}
+	return m
 }
 
 // shows is where progress goes.
 type shows struct {
 	mu    sync.Mutex
 	steps *progress.Steps
-	pipe  *json.Encoder // to the parent; nil without one
-	last  string
+	lines *json.Encoder // to the parent, or of -o json; nil for people
+	told  message
+	last  string // step
 	out   io.Writer
 	done  bool
 }
@@ -106,13 +122,16 @@ type shows struct {
 // pipeVariable names the file descriptor of the parent's pipe.
 const pipeVariable = "WRIT_PROGRESS_FD"
 
-func shower(out io.Writer) *shows {
+func shower(out io.Writer, asJSON bool) *shows {
 	s := &shows{out: out}
-	if os.Getenv(pipeVariable) == "3" {
-		s.pipe = json.NewEncoder(os.NewFile(3, "progress"))
-		return s
+	switch {
+	case os.Getenv(pipeVariable) == "3":
+		s.lines = json.NewEncoder(os.NewFile(3, "progress"))
+	case asJSON:
+		s.lines = json.NewEncoder(out)
+	default:
+		s.steps = progress.New(out, terminal())
 	}
-	s.steps = progress.New(out, terminal())
 	return s
 }
 
@@ -121,12 +140,13 @@ func (s *shows) step(step, detail string) { s.tell(message{Step: step, Detail: d
 func (s *shows) tell(m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.done {
+	if s.done || m == s.told {
 		return
 	}
+	s.told = m
 	s.done = m.Up || m.Error != ""
-	if s.pipe != nil {
-		_ = s.pipe.Encode(m) //nolint:errcheck // the parent may have gone; the cluster stays
+	if s.lines != nil {
+		_ = s.lines.Encode(m) //nolint:errcheck // the parent may have gone; the cluster stays
 		return
 	}
 	s.render(m)
@@ -154,8 +174,8 @@ func (s *shows) up(cfg cluster.Config, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.step("commit", "not healthy yet; see 'writ status'")
 	}
-	s.tell(message{Up: true})
-	if s.pipe == nil {
+	s.tell(isUp(cfg))
+	if s.lines == nil {
 		whatNext(s.out, cfg, false)
 	}
 }
