@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -259,6 +260,14 @@ func TestDaemonSetRollsNodeByNode(t *testing.T) {
 	})
 }
 
+// claim is a volume claim as a person would declare it.
+func claim(name string) corev1.PersistentVolumeClaim {
+	c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	return c
+}
+
 func TestStatefulSetInOrder(t *testing.T) {
 	three := int32(3)
 	over(t, 2, func(t *testing.T, c *cluster) {
@@ -275,7 +284,7 @@ func TestStatefulSetInOrder(t *testing.T) {
 		}
 		c.create(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}, Spec: appsv1.StatefulSetSpec{
 			Replicas: &three, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template("db", "v1"), ServiceName: "db",
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}}})
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claim("data")}}})
 		ready := func() bool {
 			s := get[*appsv1.StatefulSet](c, "default", "db")
 			return s.Status.ObservedGeneration == s.Generation && s.Status.AvailableReplicas == *s.Spec.Replicas && s.Status.Replicas == *s.Spec.Replicas && s.Status.UpdatedReplicas == *s.Spec.Replicas && s.Status.CurrentRevision == s.Status.UpdateRevision
