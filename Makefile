@@ -25,6 +25,10 @@ down: ## stop the cluster of `make up` and its containers; its data stays
 deps: ## install what is missing on this machine: containerd, runc
 	@ci/install-deps
 
+.PHONY: test-deps
+test-deps: ## install what the tests call besides: ip, curl, gcc
+	@ci/install-deps test
+
 .PHONY: build
 build: bin/writ ## build ./bin/writ
 
@@ -44,14 +48,14 @@ generate: ## regenerate everything that is derived from CUE and Go types
 	go generate ./...
 
 .PHONY: test
-test: deps bin/kubectl bin/writ ## every test below the boot tests
+test: test-deps bin/kubectl bin/writ ## every test below the boot tests
 	go vet ./...
 	PATH="$(CURDIR)/bin:$$PATH" CGO_ENABLED=1 go test -race -timeout 20m ./...
 	go test -count=1 ./ci/house
 	$(MAKE) --no-print-directory e2e
 
 .PHONY: e2e
-e2e: deps bin/kubectl bin/writ ## the story of a commit, on real parts, in a network namespace of its own
+e2e: test-deps bin/kubectl bin/writ ## the story of a commit, on real parts, in a network namespace of its own
 	go test -tags e2e -timeout 20m -count=1 -v ./ci/e2e
 
 .PHONY: bench
