@@ -55,7 +55,7 @@ func (t tree) Walk() iter.Seq2[render.File, error] {
 		for f, err := range t.Tree.Walk(t.path) {
 			var bad *source.FileError
 			if errors.As(err, &bad) {
-				err = &render.FileError{Path: bad.Path, Rule: bad.Rule, Message: bad.Message}
+				err = &render.FileError{Path: bad.Path, Rule: bad.Rule, Message: bad.Message, Partial: bad.Partial}
 			}
 			file := render.File{Path: f.Path, Blob: f.Blob, Mode: f.Mode, Size: f.Size,
 				Open: func() (io.ReadCloser, error) { return f.Open() }}

@@ -22,6 +22,7 @@ import (
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/report"
+	"github.com/writ-os/writ/reconciler/source"
 	"github.com/writ-os/writ/reconciler/validate"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -77,7 +78,7 @@ func openDir(dir string) (render.Tree, error) {
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is not a directory", dir)
 	}
-	return dirTree(dir), nil
+	return reconciler.Tree(source.Dir{Root: dir}, "."), nil
 }
 
 // readWorld reads what a plan of the tree is made against: the inventories, and

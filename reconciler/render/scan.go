@@ -56,13 +56,19 @@ func (u *Unit) CUE() bool { return u.format == formatCUE }
 // wrong with the tree itself. It opens no YAML or JSON file. The error is that
 // of a tree that cannot be read.
 func Scan(t Tree) ([]Unit, []v1alpha1.Finding, error) {
-	files, findings, err := list(t)
+	files, bad, err := list(t)
 	if err != nil {
 		return nil, nil, err
 	}
 	ignored, err := readIgnore(files)
 	if err != nil {
 		return nil, nil, err
+	}
+	var findings []v1alpha1.Finding
+	for _, b := range bad {
+		if matters(b, ignored) {
+			findings = append(findings, v1alpha1.Finding{File: b.Path, Rule: b.Rule, Message: b.Message})
+		}
 	}
 	var units []Unit
 	cues := map[string][]File{}
@@ -95,24 +101,36 @@ func Scan(t Tree) ([]Unit, []v1alpha1.Finding, error) {
 	return units, append(findings, more...), nil
 }
 
-// list reads the tree; files that it cannot accept become findings.
-func list(t Tree) ([]File, []v1alpha1.Finding, error) {
-	var files []File
-	var findings []v1alpha1.Finding
+// list reads the tree: its files, and those that it cannot accept.
+func list(t Tree) (files []File, bad []*FileError, err error) {
 	for f, err := range t.Walk() {
-		var bad *FileError
+		var b *FileError
 		switch {
-		case errors.As(err, &bad):
-			if wanted(bad.Path) {
-				findings = append(findings, v1alpha1.Finding{File: bad.Path, Rule: bad.Rule, Message: bad.Message})
-			}
+		case errors.As(err, &b):
+			bad = append(bad, b)
 		case err != nil:
 			return nil, nil, fmt.Errorf("walk tree: %w", err)
 		default:
 			files = append(files, f)
 		}
 	}
-	return files, findings, nil
+	return files, bad, nil
+}
+
+// matters says whether a file that cannot be accepted refuses the commit. One
+// that is too large or kept elsewhere does if it would have been a manifest; a
+// link or submodule does whatever its name, for what is behind it is unknown;
+// and the end of the walk always does: what was not seen must not be pruned.
+func matters(b *FileError, ignored ignores) bool {
+	switch {
+	case b.Partial:
+		return true
+	case hidden(b.Path) || ignored.match(b.Path):
+		return false
+	case b.Rule == "TooLarge" || b.Rule == "LFSPointer":
+		return wanted(b.Path)
+	}
+	return true
 }
 
 // hidden says whether a path is none of ours: a name in it begins with "." or

@@ -25,7 +25,11 @@ type Tree interface {
 }
 
 // FileError is one file that cannot be accepted.
-type FileError struct{ Path, Rule, Message string }
+type FileError struct {
+	Path, Rule, Message string
+	// Partial says that the walk has ended here: what follows was not seen.
+	Partial bool
+}
 
 // Error implements error.
 func (e *FileError) Error() string { return e.Path + ": " + e.Message }

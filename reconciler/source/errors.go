@@ -39,6 +39,9 @@ type FileError struct {
 	Path    string
 	Rule    string // TooLarge, Symlink, Submodule, LFSPointer, TooMany
 	Message string
+	// Partial says that the walk has ended here: what follows was not seen, and
+	// the tree must not be taken for all that there is.
+	Partial bool
 }
 
 // Error implements error.

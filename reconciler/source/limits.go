@@ -94,7 +94,7 @@ func (w *walk) give(f File, name string, err error) error {
 
 // over reports a limit of the whole tree; nothing after it is walked.
 func (w *walk) over(name, rule, message string) error {
-	w.yield(File{Path: name}, &FileError{Path: name, Rule: rule, Message: message})
+	w.yield(File{Path: name}, &FileError{Path: name, Rule: rule, Message: message, Partial: true})
 	return errStop
 }
 
