@@ -80,10 +80,6 @@ func Run(ctx context.Context, cfg Config) error {
 	return g.Wait()
 }
 
-// All returns a runner for each controller, none of them started. Events go
-// nowhere: they are written by Run.
-func All(cfg Config) []*controller.Controller { return all(cfg).runners }
-
 func all(cfg Config) *set {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
