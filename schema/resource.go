@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,20 @@ type Resource struct {
 	// metadata.namespace.
 	SelectableFields []string
 
+	// Storage is the resource as which the store keeps the objects of this one;
+	// nil when it is this one: autoscaling/v1 is kept as autoscaling/v2. Of a
+	// custom resource it is a row without version that lives as long as the
+	// definition does, while the rows of its versions come and go with changes.
+	Storage *Resource
+	// Convert brings objects of any version of the kind to this version, in
+	// order; objects that have it already come back as they are. It may ask a
+	// webhook. nil where there is one version only.
+	Convert func(ctx context.Context, in []Object) ([]Object, error)
+	// Custom is what a CustomResourceDefinition says; nil for built-in kinds.
+	Custom Custom
+	// Deprecated is the warning that requests to this version carry; "" none.
+	Deprecated string
+
 	// New returns an empty object of the kind, apiVersion and kind set.
 	New func() Object
 	// NewList returns an empty list of the kind, apiVersion and kind set.
@@ -64,6 +79,14 @@ type Column struct {
 	// Absent is shown where Path finds nothing, or an empty string. Numbers of
 	// a Path that finds nothing are 0 if the Type is integer.
 	Absent string
+}
+
+// Stored is the resource as which the store keeps objects of this one.
+func (r *Resource) Stored() *Resource {
+	if r.Storage != nil {
+		return r.Storage
+	}
+	return r
 }
 
 // GVK returns the kind with its group and version.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -16,6 +17,8 @@ import (
 // Config is what a Registry needs from outside. Zero values mean the default.
 type Config struct {
 	Store *store.Store
+	// Catalog is what the cluster serves. nil: the table alone.
+	Catalog *schema.Live
 	// Admission runs in this order: all Mutate, then all Validate.
 	Admission []Admission
 	Log       *slog.Logger
@@ -27,9 +30,13 @@ type Config struct {
 
 // Attributes describe one write to admission.
 type Attributes struct {
-	User        user.Info
-	Verb        string // create update patch delete
-	Resource    *schema.Resource
+	User user.Info
+	Verb string // create update delete connect
+	// Resource is that of Object and Old: the one that is stored.
+	Resource *schema.Resource
+	// Request is the resource that was asked for: another version of the same
+	// kind, or Resource itself.
+	Request     *schema.Resource
 	Subresource string
 	Key         schema.Key
 	// Object is the new state, which Mutate may change; nil for delete. Of a
@@ -39,6 +46,10 @@ type Attributes struct {
 	Old          schema.Object
 	FieldManager string
 	DryRun       bool
+	// Options are what came with the request: *metav1.CreateOptions,
+	// *metav1.UpdateOptions, *metav1.PatchOptions, *metav1.DeleteOptions, or of
+	// a connect the *corev1.PodExecOptions and its like. nil: none.
+	Options runtime.Object
 	// Cluster is the cluster as this write sees it: the server's copy with the
 	// effects of the ops before it in the same transaction. Admission that
 	// looks up other objects (a namespace, a service account, an inventory)
