@@ -28,7 +28,10 @@ var rules = []struct {
 	{"controlplane/store", []string{"schema"}},
 	{"controlplane/registry", []string{"schema", "controlplane/client", "controlplane/store"}},
 	// Admission decides by who writes, so it knows identities; auth knows nothing of it.
-	{"controlplane/admission", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry", "controlplane/auth"}},
+	{"controlplane/admission", []string{"schema", "controlplane/client", "controlplane/controller", "controlplane/store", "controlplane/registry", "controlplane/auth"}},
+	{"controlplane/encryption", []string{"schema"}},
+	{"controlplane/crd", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry"}},
+	{"controlplane/bootstrap", []string{"schema"}},
 	{"controlplane/auth", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry"}},
 	{"controlplane/apiserver", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry", "controlplane/admission", "controlplane/auth"}},
 	{"nodeagent", []string{"schema", "controlplane/client", "controlplane/controller"}},
