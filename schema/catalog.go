@@ -15,6 +15,9 @@ type Catalog struct {
 	all   []*Resource
 	byGVR map[schema.GroupVersionResource]*Resource
 	byGVK map[schema.GroupVersionKind]*Resource
+	// stored are the rows that a store keeps, served a row to ask for each.
+	stored []*Resource
+	served map[*Resource]*Resource
 }
 
 // Builtin is the catalog of the resource table alone.
@@ -23,7 +26,7 @@ var Builtin = NewCatalog()
 // NewCatalog returns the table with custom resources beside it. Each is one
 // served version of a definition. The table wins where both name the same.
 func NewCatalog(custom ...*Resource) *Catalog {
-	c := &Catalog{byGVR: map[schema.GroupVersionResource]*Resource{}, byGVK: map[schema.GroupVersionKind]*Resource{}}
+	c := &Catalog{byGVR: map[schema.GroupVersionResource]*Resource{}, byGVK: map[schema.GroupVersionKind]*Resource{}, served: map[*Resource]*Resource{}}
 	for _, set := range [][]*Resource{Resources, custom} {
 		for _, r := range set {
 			if c.byGVR[r.GVR()] != nil {
@@ -34,6 +37,7 @@ func NewCatalog(custom ...*Resource) *Catalog {
 			if c.byGVK[r.GVK()] == nil {
 				c.byGVK[r.GVK()] = r
 			}
+			c.addStored(r)
 		}
 	}
 	return c
@@ -69,19 +73,27 @@ func (c *Catalog) ResourceOf(o Object) *Resource {
 	return c.byGVK[o.GetObjectKind().GroupVersionKind()]
 }
 
-// Stored are the resources that a store keeps: those that stand for
-// themselves, and each that others are kept as, once.
-func (c *Catalog) Stored() []*Resource {
-	var out []*Resource
-	seen := map[*Resource]bool{}
-	for _, r := range c.all {
-		if s := r.Stored(); !seen[s] {
-			seen[s] = true
-			out = append(out, s)
-		}
+// addStored notes as what a row is kept. A row that stands for itself is the
+// one to ask for it, else the first of its versions.
+func (c *Catalog) addStored(r *Resource) {
+	s := r.Stored()
+	if c.served[s] == nil {
+		c.stored = append(c.stored, s)
+		c.served[s] = r
 	}
-	return out
+	if s == r {
+		c.served[s] = r
+	}
 }
+
+// Stored are the resources that a store keeps: those that stand for
+// themselves, and each that others are kept as, once. Nobody may change the
+// slice.
+func (c *Catalog) Stored() []*Resource { return c.stored }
+
+// Served returns a row by which the objects of a stored resource can be read
+// and written; nil when it is no longer served.
+func (c *Catalog) Served(stored *Resource) *Resource { return c.served[stored] }
 
 // Live holds the catalog of a cluster that runs. All parts of a process share
 // one. The zero value holds Builtin.

@@ -21,6 +21,11 @@ type Config struct {
 	Reconciler Reconciler
 	Watches    []Watch
 	Cache      client.Cache
+	// Custom says which events of a custom resource (its stored row) wake which
+	// keys, for reconcilers that look at all there are. They come and go with
+	// Catalog. May be nil.
+	Custom  func(stored *schema.Resource) Watch
+	Catalog *schema.Live
 	// Workers is how many keys are reconciled at a time. Default 1.
 	Workers int
 	Log     *slog.Logger
@@ -71,7 +76,48 @@ func (c *Controller) Run(ctx context.Context) error {
 			break
 		}
 	}
+	if c.cfg.Custom != nil {
+		g.Go(func() error { return c.followCatalog(ctx) })
+	}
 	return g.Wait()
+}
+
+// followCatalog subscribes to the custom resources that are served, and leaves
+// those that no longer are.
+func (c *Controller) followCatalog(ctx context.Context) error {
+	following := map[*schema.Resource]context.CancelFunc{}
+	for {
+		changed := c.cfg.Catalog.Changed()
+		now := c.cfg.Catalog.Load()
+		for r, leave := range following {
+			if now.Served(r) == nil {
+				leave()
+				delete(following, r)
+			}
+		}
+		for _, r := range now.Custom() {
+			stored := r.Stored()
+			if following[stored] != nil {
+				continue
+			}
+			inner, leave := context.WithCancel(ctx)
+			w := c.cfg.Custom(stored)
+			if err := c.cfg.Cache.Subscribe(inner, stored, func(ev client.Event) { c.wake(w, ev) }); err != nil {
+				leave() // it is gone again, or not there yet: the next change tells
+				c.cfg.Log.Debug("watch custom resource", "resource", stored.String(), "err", err)
+				continue
+			}
+			following[stored] = leave
+		}
+		select {
+		case <-ctx.Done():
+			for _, leave := range following {
+				leave()
+			}
+			return nil
+		case <-changed:
+		}
+	}
 }
 
 // wake queues the keys that an event concerns.

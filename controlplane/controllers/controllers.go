@@ -32,6 +32,7 @@ import (
 	"github.com/writ-os/writ/controlplane/controllers/statefulset"
 	"github.com/writ-os/writ/controlplane/controllers/tainteviction"
 	"github.com/writ-os/writ/controlplane/controllers/ttlafterfinished"
+	"github.com/writ-os/writ/schema"
 )
 
 // Config is everything the controllers need from outside.
@@ -41,6 +42,8 @@ type Config struct {
 	Client client.Interface
 	// Cache holds every resource of the table.
 	Cache client.Cache
+	// Catalog is what the cluster serves. nil: the table alone.
+	Catalog *schema.Live
 	// CA is the cluster's certificate authority in PEM.
 	CA []byte
 	// PodCIDR is the range of pod addresses. Default 10.244.0.0/16.
@@ -97,9 +100,15 @@ func all(cfg Config) *set {
 
 // add puts a controller with its number of workers on the list.
 func (s *set) add(name string, workers int, r reconciler) {
-	s.runners = append(s.runners, controller.New(controller.Config{
+	cfg := controller.Config{
 		Name: name, Reconciler: r, Watches: r.Watches(), Cache: s.cfg.Cache, Workers: workers, Log: s.cfg.Log, Metrics: s.cfg.Metrics,
-	}))
+	}
+	if all, ok := r.(interface {
+		Custom(stored *schema.Resource) controller.Watch
+	}); ok {
+		cfg.Custom, cfg.Catalog = all.Custom, s.cfg.Catalog
+	}
+	s.runners = append(s.runners, controller.New(cfg))
 }
 
 // recorder returns a recorder of events for a component, by upstream's name.
@@ -138,8 +147,8 @@ func (s *set) nodes() {
 
 func (s *set) housekeeping() {
 	c := s.cfg
-	s.add("namespace", 4, namespace.New(namespace.Config{Client: c.Client, Cache: c.Cache, Now: c.Now}))
+	s.add("namespace", 4, namespace.New(namespace.Config{Client: c.Client, Cache: c.Cache, Catalog: c.Catalog, Now: c.Now}))
 	s.add("serviceaccount", 1, serviceaccount.New(serviceaccount.Config{Client: c.Client, Cache: c.Cache}))
 	s.add("rootca", 1, rootca.New(rootca.Config{Client: c.Client, Cache: c.Cache, CA: c.CA}))
-	s.add("garbagecollector", 16, garbagecollector.New(garbagecollector.Config{Client: c.Client, Cache: c.Cache}))
+	s.add("garbagecollector", 16, garbagecollector.New(garbagecollector.Config{Client: c.Client, Cache: c.Cache, Catalog: c.Catalog}))
 }

@@ -1,7 +1,7 @@
 // Package garbagecollector deletes objects whose owners are gone, and holds
 // owners that are to go after, or without, what they own.
 //
-// Watches every resource of the table but events. Owns the finalizers
+// Watches every resource that is served but events. Owns the finalizers
 // "foregroundDeletion" and "orphan". An owner is an object by its UID: one of
 // the same name that came later owns nothing of its predecessor's.
 package garbagecollector
@@ -25,8 +25,10 @@ import (
 // Config is everything the controller needs from outside.
 type Config struct {
 	Client client.Interface
-	// Cache holds every resource of the table.
+	// Cache holds every resource that is served.
 	Cache client.Cache
+	// Catalog is what is served. nil: the table alone.
+	Catalog *schema.Live
 }
 
 // Controller collects garbage.
@@ -43,13 +45,18 @@ var _ controller.Reconciler = (*Controller)(nil)
 // Watches says which events wake which objects.
 func (c *Controller) Watches() []controller.Watch {
 	var out []controller.Watch
-	for _, r := range schema.Resources {
-		if r == schema.ResourceFor[*corev1.Event]() {
-			continue
+	for _, r := range schema.Builtin.Stored() {
+		if r != schema.ResourceFor[*corev1.Event]() {
+			out = append(out, c.Custom(r))
 		}
-		out = append(out, controller.Watch{Resource: r, Map: func(ev client.Event) []schema.Key { return c.wake(r, ev) }})
 	}
 	return out
+}
+
+// Custom says which events of a resource that a definition has added wake which
+// objects.
+func (c *Controller) Custom(stored *schema.Resource) controller.Watch {
+	return controller.Watch{Resource: stored, Map: func(ev client.Event) []schema.Key { return c.wake(stored, ev) }}
 }
 
 // wake keeps the graph and returns the objects to look at.
@@ -60,7 +67,7 @@ func (c *Controller) wake(r *schema.Resource, ev client.Event) []schema.Key {
 		c.graph.set(id, nil)
 		keys := keysOf(c.graph.dependents(ev.Object.GetUID()))
 		for _, ref := range owners { // an owner may wait for this one
-			if owner, ok := ownerOf(id, ref); ok {
+			if owner, ok := c.ownerOf(id, ref); ok {
 				keys = append(keys, owner.queueKey())
 			}
 		}
@@ -84,7 +91,7 @@ func ptrTrue(b *bool) bool { return b != nil && *b }
 
 // Reconcile looks at one object.
 func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.Result, error) {
-	id, ok := parse(key)
+	id, ok := c.parse(key)
 	if !ok {
 		return controller.Result{}, nil
 	}
@@ -177,7 +184,7 @@ func (c *Controller) release(ctx context.Context, id identity, o schema.Object, 
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	_, err = c.cfg.Client.Patch(ctx, id.resource, id.key, types.MergePatchType, data, client.WriteOptions{})
+	_, err = c.cfg.Client.Patch(ctx, c.served(id), id.key, types.MergePatchType, data, client.WriteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("release %s: %w", id, err)
 	}
@@ -200,7 +207,7 @@ func (c *Controller) unlink(ctx context.Context, id identity, o schema.Object, o
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	_, err = c.cfg.Client.Patch(ctx, id.resource, id.key, types.MergePatchType, data, client.WriteOptions{})
+	_, err = c.cfg.Client.Patch(ctx, c.served(id), id.key, types.MergePatchType, data, client.WriteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("unlink %s: %w", id, err)
 	}
@@ -210,7 +217,7 @@ func (c *Controller) unlink(ctx context.Context, id identity, o schema.Object, o
 // delete removes an object, if it is still the one that was looked at.
 func (c *Controller) delete(ctx context.Context, id identity, o schema.Object, p metav1.DeletionPropagation) error {
 	uid, version := o.GetUID(), o.GetResourceVersion()
-	err := c.cfg.Client.Delete(ctx, id.resource, id.key, client.DeleteOptions{
+	err := c.cfg.Client.Delete(ctx, c.served(id), id.key, client.DeleteOptions{
 		Propagation:   p,
 		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
 	})

@@ -13,7 +13,7 @@ import (
 
 // identity names an object of any resource.
 type identity struct {
-	resource *writ.Resource
+	resource *writ.Resource // as it is stored
 	key      writ.Key
 }
 
@@ -25,35 +25,41 @@ func (id identity) queueKey() writ.Key {
 }
 
 // parse unpacks what queueKey packed.
-func parse(k writ.Key) (identity, bool) {
+func (c *Controller) parse(k writ.Key) (identity, bool) {
 	plural, name, ok := strings.Cut(k.Name, "/")
 	if !ok {
 		return identity{}, false
 	}
-	r := byName[plural]
-	return identity{r, writ.Key{Namespace: k.Namespace, Name: name}}, r != nil
+	for _, r := range c.cfg.Catalog.Load().Stored() {
+		if r.String() == plural {
+			return identity{r, writ.Key{Namespace: k.Namespace, Name: name}}, true
+		}
+	}
+	return identity{}, false
 }
 
-var byName = func() map[string]*writ.Resource {
-	m := map[string]*writ.Resource{}
-	for _, r := range writ.Resources {
-		m[r.String()] = r
+// served is the row by which an object is read and written. A resource that is
+// no longer served is asked for as it was, which finds nothing.
+func (c *Controller) served(id identity) *writ.Resource {
+	if r := c.cfg.Catalog.Load().Served(id.resource); r != nil {
+		return r
 	}
-	return m
-}()
+	return id.resource
+}
 
 // ownerOf returns whom a reference of an object names. False for a kind that
 // is not known, and for an owner in a namespace of an object in none, which
 // nobody can find.
-func ownerOf(id identity, ref metav1.OwnerReference) (identity, bool) {
+func (c *Controller) ownerOf(id identity, ref metav1.OwnerReference) (identity, bool) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return identity{}, false
 	}
-	r := writ.ByGVK(gv.WithKind(ref.Kind))
+	r := c.cfg.Catalog.Load().ByGVK(gv.WithKind(ref.Kind))
 	if r == nil || r.Namespaced && id.key.Namespace == "" {
 		return identity{}, false
 	}
+	r = r.Stored()
 	owner := identity{r, writ.Key{Name: ref.Name}}
 	if r.Namespaced {
 		owner.key.Namespace = id.key.Namespace

@@ -57,14 +57,14 @@ const (
 // stateOf finds out about an owner: in the cache, and where it is not there,
 // from the server. What cannot be known counts as alive: deleting is for sure.
 func (c *Controller) stateOf(ctx context.Context, id identity, ref metav1.OwnerReference) (state, error) {
-	owner, ok := ownerOf(id, ref)
+	owner, ok := c.ownerOf(id, ref)
 	if !ok {
 		return alive, nil
 	}
 	o, ok := c.cfg.Cache.Get(owner.resource, owner.key)
 	if !ok || o.GetUID() != ref.UID {
 		var err error
-		o, err = c.cfg.Client.Get(ctx, owner.resource, owner.key)
+		o, err = c.cfg.Client.Get(ctx, c.served(owner), owner.key)
 		if apierrors.IsNotFound(err) {
 			return gone, nil
 		}

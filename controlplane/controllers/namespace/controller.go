@@ -35,7 +35,9 @@ const (
 type Config struct {
 	Client client.Interface
 	Cache  client.Cache
-	Now    func() time.Time
+	// Catalog is what may be in a namespace. nil: the table alone.
+	Catalog *schema.Live
+	Now     func() time.Time
 }
 
 // Controller empties namespaces.
@@ -104,11 +106,12 @@ func (c *Controller) empty(ctx context.Context, ns string) ([]remnant, error) {
 	}
 	var all []remnant
 	var errs []error
-	for _, r := range schema.Resources {
-		if !r.Namespaced || r == pods {
+	catalog := c.cfg.Catalog.Load()
+	for _, stored := range catalog.Stored() {
+		if !stored.Namespaced || stored == pods {
 			continue
 		}
-		left, err := c.sweep(ctx, r, ns)
+		left, err := c.sweep(ctx, catalog.Served(stored), ns)
 		errs = append(errs, err)
 		if left.count > 0 {
 			all = append(all, left)
