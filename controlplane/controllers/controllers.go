@@ -123,6 +123,7 @@ func (s *set) workloads() {
 	c := s.cfg
 	s.add("deployment", 5, deployment.New(deployment.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("deployment-controller"), Now: c.Now}))
 	s.add("replicaset", 5, replicaset.New(replicaset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("replicaset-controller"), Now: c.Now}))
+	s.add("replicationcontroller", 5, replicaset.NewReplicationController(replicaset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("replication-controller"), Now: c.Now}))
 	s.add("statefulset", 5, statefulset.New(statefulset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("statefulset-controller"), Now: c.Now}))
 	s.add("daemonset", 2, daemonset.New(daemonset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("daemonset-controller"), Now: c.Now}))
 	s.add("job", 5, job.New(job.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("job-controller"), Now: c.Now}))

@@ -1,7 +1,8 @@
-// Package replicaset keeps as many pods as each ReplicaSet asks for.
+// Package replicaset keeps as many pods as each ReplicaSet, or each
+// ReplicationController, asks for: the two differ in their names only.
 //
-// Watches ReplicaSets and Pods. Owns the Pods that it created or adopted, and
-// the status of ReplicaSets. It promises never to create a pod twice, however
+// Watches ReplicaSets or ReplicationControllers, and Pods. Owns the Pods that
+// it created or adopted, and the status of its kind. It promises never to create a pod twice, however
 // far its cache lags behind, and to end those first whose end hurts least.
 package replicaset
 
@@ -29,21 +30,31 @@ type Config struct {
 	Now      func() time.Time
 }
 
-// Controller reconciles ReplicaSets.
+// Controller reconciles ReplicaSets, or ReplicationControllers.
 type Controller struct {
 	cfg     Config
+	kind    kind
 	pods    podset.Control
 	pending *podset.Pending
 }
 
-// New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
+// New returns a controller of ReplicaSets; it starts nothing.
+func New(cfg Config) *Controller { return newController(cfg, replicaSets) }
+
+// NewReplicationController returns a controller of ReplicationControllers; it
+// starts nothing.
+func NewReplicationController(cfg Config) *Controller {
+	return newController(cfg, replicationControllers)
+}
+
+func newController(cfg Config, k kind) *Controller {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	pending := &podset.Pending{}
 	return &Controller{
 		cfg:     cfg,
+		kind:    k,
 		pending: pending,
 		pods:    podset.Control{Client: cfg.Client, Recorder: cfg.Recorder, Pending: pending},
 	}
@@ -51,25 +62,23 @@ func New(cfg Config) *Controller {
 
 var _ controller.Reconciler = (*Controller)(nil)
 
-// Watches says which events wake which ReplicaSets.
+// Watches says which events wake which sets.
 func (c *Controller) Watches() []controller.Watch {
-	sets := schema.ResourceFor[*appsv1.ReplicaSet]()
-	selects := func(owner, o schema.Object) bool {
-		return podset.Selects(owner.(*appsv1.ReplicaSet).Spec.Selector, o)
-	}
+	selects := func(owner, o schema.Object) bool { return podset.Selects(c.kind.view(owner).Spec.Selector, o) }
 	return []controller.Watch{
-		{Resource: sets},
-		{Resource: schema.ResourceFor[*corev1.Pod](), Map: podset.WakeOwner(c.cfg.Cache, sets, selects)},
+		{Resource: c.kind.resource()},
+		{Resource: schema.ResourceFor[*corev1.Pod](), Map: podset.WakeOwner(c.cfg.Cache, c.kind.resource(), selects)},
 	}
 }
 
-// Reconcile brings the pods of one ReplicaSet to the number asked for.
+// Reconcile brings the pods of one set to the number asked for.
 func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.Result, error) {
 	// Read.
-	rs, ok := client.Cached[*appsv1.ReplicaSet](c.cfg.Cache, key)
+	owner, ok := c.cfg.Cache.Get(c.kind.resource(), key)
 	if !ok {
 		return controller.Result{}, nil
 	}
+	rs := c.kind.view(owner)
 	settled, err := c.pending.Settled(ctx, c.cfg.Client, c.cfg.Cache, rs)
 	if err != nil {
 		return controller.Result{}, fmt.Errorf("check pods of %s: %w", key, err)
@@ -78,7 +87,7 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 	if err != nil {
 		return controller.Result{}, controller.Terminal(fmt.Errorf("read selector of %s: %w", key, err))
 	}
-	pods, err := podset.Claim[*corev1.Pod](ctx, c.cfg.Client, c.cfg.Cache, rs, sel)
+	pods, err := podset.Claim[*corev1.Pod](ctx, c.cfg.Client, c.cfg.Cache, owner, sel)
 	if err != nil {
 		return controller.Result{}, err
 	}
@@ -86,17 +95,16 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 	// Decide and act.
 	var manageErr error
 	if settled && rs.DeletionTimestamp == nil {
-		manageErr = c.manage(ctx, rs, plan(rs, pods, c.related(rs), c.cfg.Now()))
+		manageErr = c.manage(ctx, owner, &rs.Spec.Template, plan(rs, pods, c.related(rs), c.cfg.Now()))
 	}
 	res := controller.Result{RequeueAfter: nextAvailable(rs, pods, c.cfg.Now())}
 	if !settled {
 		res.RequeueAfter = podset.LagCheck
 	}
-	status := statusOf(rs, pods, manageErr, c.cfg.Now())
+	status := c.kind.told(statusOf(rs, pods, manageErr, c.cfg.Now()))
 	if !apiequality.Semantic.DeepEqual(rs.Status, status) {
-		next := rs.DeepCopy()
-		next.Status = status
-		if _, err := client.UpdateStatus(ctx, c.cfg.Client, next); err != nil && manageErr == nil {
+		_, err := c.cfg.Client.Update(ctx, c.kind.resource(), c.kind.withStatus(owner, status), client.WriteOptions{Subresource: "status"})
+		if err != nil && manageErr == nil {
 			return res, fmt.Errorf("update status of %s: %w", key, err)
 		}
 	}
@@ -104,16 +112,16 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 }
 
 // manage carries out a plan.
-func (c *Controller) manage(ctx context.Context, rs *appsv1.ReplicaSet, p decision) error {
+func (c *Controller) manage(ctx context.Context, owner schema.Object, template *corev1.PodTemplateSpec, p decision) error {
 	if p.create > 0 {
 		pods := make([]*corev1.Pod, p.create)
 		for i := range pods {
-			pods[i] = podset.FromTemplate(&rs.Spec.Template, rs)
+			pods[i] = podset.FromTemplate(template, owner)
 		}
-		_, err := c.pods.Create(ctx, rs, pods)
+		_, err := c.pods.Create(ctx, owner, pods)
 		return err
 	}
-	return c.pods.Delete(ctx, rs, p.remove)
+	return c.pods.Delete(ctx, owner, p.remove)
 }
 
 // related returns the pods of all ReplicaSets that have the same controller:
