@@ -1,0 +1,95 @@
+package certificates
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/schema"
+)
+
+// ApproverConfig is everything an Approver needs from outside.
+type ApproverConfig struct {
+	Client client.Interface
+	Cache  client.Cache
+	// Node returns the name in the subject of a request that is a kubelet's for
+	// its client certificate; false for any other.
+	Node func(csr *certificatesv1.CertificateSigningRequest) (commonName string, ok bool)
+	// Allowed says whether the asker may create certificatesigningrequests with
+	// the subresource: "nodeclient" or "selfnodeclient".
+	Allowed func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error)
+	Now     func() time.Time
+}
+
+// Approver approves the client certificates of kubelets.
+type Approver struct{ cfg ApproverConfig }
+
+// NewApprover returns a controller; it starts nothing.
+func NewApprover(cfg ApproverConfig) *Approver {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Approver{cfg}
+}
+
+var _ controller.Reconciler = (*Approver)(nil)
+
+// Watches says which events wake which requests.
+func (a *Approver) Watches() []controller.Watch { return watches() }
+
+// grant is a right, and what is said of a request that is approved by it.
+type grant struct{ subresource, message string }
+
+// grants are the rights by which a kubelet's request may be approved, the
+// narrowest first, with upstream's words.
+func grants(csr *certificatesv1.CertificateSigningRequest, commonName string) []grant {
+	all := []grant{{"nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview."}}
+	if csr.Spec.Username == commonName {
+		all = append([]grant{{"selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview."}}, all...)
+	}
+	return all
+}
+
+// Reconcile looks at one request.
+func (a *Approver) Reconcile(ctx context.Context, key schema.Key) (controller.Result, error) {
+	csr, ok := client.Cached[*certificatesv1.CertificateSigningRequest](a.cfg.Cache, key)
+	if !ok || csr.DeletionTimestamp != nil || len(csr.Status.Certificate) > 0 || has(csr, certificatesv1.CertificateApproved, certificatesv1.CertificateDenied) {
+		return controller.Result{}, nil
+	}
+	name, ok := a.cfg.Node(csr)
+	if !ok {
+		return controller.Result{}, nil
+	}
+	for _, g := range grants(csr, name) {
+		allowed, err := a.cfg.Allowed(ctx, csr, g.subresource)
+		if err != nil {
+			return controller.Result{}, fmt.Errorf("review access for %s: %w", key, err)
+		}
+		if allowed {
+			return controller.Result{}, a.approve(ctx, csr, g.message)
+		}
+	}
+	// Somebody may be given the right later, or approves it by hand.
+	return controller.Result{RequeueAfter: time.Minute}, nil
+}
+
+func (a *Approver) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, message string) error {
+	next := csr.DeepCopy()
+	now := metav1.NewTime(a.cfg.Now())
+	next.Status.Conditions = append(next.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: message,
+		LastUpdateTime: now, LastTransitionTime: now,
+	})
+	_, err := client.Update(ctx, a.cfg.Client, next, client.WriteOptions{Subresource: "approval"})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("approve %s: %w", csr.Name, err)
+	}
+	return nil
+}
