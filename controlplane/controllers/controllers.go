@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controllers/certificates"
 	"github.com/writ-os/writ/controlplane/controllers/cronjob"
 	"github.com/writ-os/writ/controlplane/controllers/daemonset"
 	"github.com/writ-os/writ/controlplane/controllers/deployment"
@@ -27,6 +29,7 @@ import (
 	"github.com/writ-os/writ/controlplane/controllers/poddisruption"
 	"github.com/writ-os/writ/controlplane/controllers/podgc"
 	"github.com/writ-os/writ/controlplane/controllers/replicaset"
+	"github.com/writ-os/writ/controlplane/controllers/resourcequota"
 	"github.com/writ-os/writ/controlplane/controllers/rootca"
 	"github.com/writ-os/writ/controlplane/controllers/serviceaccount"
 	"github.com/writ-os/writ/controlplane/controllers/statefulset"
@@ -50,11 +53,21 @@ type Config struct {
 	PodCIDR netip.Prefix
 	// NodeGrace is how long a node may be silent. Default 40 s.
 	NodeGrace time.Duration
-	Log       *slog.Logger
+	// Certificates signs and approves requests; without Sign nobody does.
+	Certificates Certificates
+	Log          *slog.Logger
 	// Metrics may be nil.
 	Metrics *controller.Metrics
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
+}
+
+// Certificates is the cluster's authority, as the controllers of
+// CertificateSigningRequests need it.
+type Certificates struct {
+	Sign    func(csr *certificatesv1.CertificateSigningRequest) (cert []byte, mine bool, refusal string, err error)
+	Node    func(csr *certificatesv1.CertificateSigningRequest) (commonName string, ok bool)
+	Allowed func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error)
 }
 
 // reconciler is what every controller package offers.
@@ -95,6 +108,7 @@ func all(cfg Config) *set {
 	s.network()
 	s.nodes()
 	s.housekeeping()
+	s.certificates()
 	return s
 }
 
@@ -151,5 +165,18 @@ func (s *set) housekeeping() {
 	s.add("namespace", 4, namespace.New(namespace.Config{Client: c.Client, Cache: c.Cache, Catalog: c.Catalog, Now: c.Now}))
 	s.add("serviceaccount", 1, serviceaccount.New(serviceaccount.Config{Client: c.Client, Cache: c.Cache}))
 	s.add("rootca", 1, rootca.New(rootca.Config{Client: c.Client, Cache: c.Cache, CA: c.CA}))
+	s.add("resourcequota", 5, resourcequota.New(resourcequota.Config{Client: c.Client, Cache: c.Cache, Catalog: c.Catalog, Now: c.Now}))
 	s.add("garbagecollector", 16, garbagecollector.New(garbagecollector.Config{Client: c.Client, Cache: c.Cache, Catalog: c.Catalog}))
+}
+
+func (s *set) certificates() {
+	c := s.cfg
+	s.add("csrcleaner", 1, certificates.NewCleaner(certificates.CleanerConfig{Client: c.Client, Cache: c.Cache, Now: c.Now}))
+	if c.Certificates.Sign == nil {
+		return
+	}
+	s.add("csrsigning", 2, certificates.NewSigner(certificates.SignerConfig{Client: c.Client, Cache: c.Cache, Sign: c.Certificates.Sign, Now: c.Now}))
+	s.add("csrapproving", 2, certificates.NewApprover(certificates.ApproverConfig{
+		Client: c.Client, Cache: c.Cache, Node: c.Certificates.Node, Allowed: c.Certificates.Allowed, Now: c.Now,
+	}))
 }
