@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,6 +26,8 @@ type env struct {
 	bin   string
 	dir   string
 	procs []*exec.Cmd
+	// upstream, if set, is the command that runs upstream's server instead.
+	upstream []string
 }
 
 func newEnv(bin string) (*env, error) {
@@ -77,7 +79,7 @@ func (e *env) stop(p *exec.Cmd) {
 // to the first 200 of /readyz.
 func (e *env) server(ctx context.Context) (*exec.Cmd, time.Duration, error) {
 	began := time.Now()
-	p, err := e.start(ctx, "server", "--no-agent", "--listen", address)
+	p, err := e.startServer(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -85,17 +87,25 @@ func (e *env) server(ctx context.Context) (*exec.Cmd, time.Duration, error) {
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it asks only whether it answers
 	}}
-	for time.Since(began) < 30*time.Second {
-		resp, err := c.Get("https://" + address + "/readyz")
-		if err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return p, time.Since(began), nil
-			}
-		}
-		time.Sleep(2 * time.Millisecond)
+	took, err := awaitReady(c, began)
+	return p, took, err
+}
+
+func (e *env) startServer(ctx context.Context) (*exec.Cmd, error) {
+	if len(e.upstream) == 0 {
+		return e.start(ctx, "server", "--no-agent", "--listen", address)
 	}
-	return nil, 0, errors.New("the server is not ready after 30 s; see " + e.dir)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, e.upstream[0], append(e.upstream[1:], "--data-dir", e.data(), "--port", port)...)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	e.procs = append(e.procs, cmd)
+	return cmd, nil
 }
 
 // config returns the break-glass client configuration, without throttle.
@@ -126,8 +136,42 @@ type usage struct {
 
 func (u usage) since(before usage) time.Duration { return u.cpu - before.cpu }
 
+// measure adds up a process and its children: upstream's server is two.
 func measure(p *exec.Cmd) (usage, error) {
-	dir := fmt.Sprintf("/proc/%d/", p.Process.Pid)
+	u, err := measurePid(p.Process.Pid)
+	if err != nil {
+		return u, err
+	}
+	for _, pid := range children(p.Process.Pid) {
+		c, err := measurePid(pid)
+		if err != nil {
+			return u, err
+		}
+		u.cpu, u.anon, u.rss = u.cpu+c.cpu, u.anon+c.anon, u.rss+c.rss
+	}
+	return u, nil
+}
+
+// children are the processes that any thread of a process has started.
+func children(pid int) []int {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) //nolint:errcheck // the pattern is good
+	var out []int
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for s := range strings.FieldsSeq(string(data)) {
+			if n, err := strconv.Atoi(s); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+func measurePid(pid int) (usage, error) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
 	stat, err := os.ReadFile(dir + "stat")
 	if err != nil {
 		return usage{}, err

@@ -38,17 +38,18 @@ var benches = []bench{
 func main() {
 	only := flag.String("run", "", "run only the benchmarks with these `names`, separated by commas")
 	bin := flag.String("writ", "bin/writ", "the `binary` to measure")
+	upstream := flag.String("upstream", "", "compare with upstream's API server side by side, run by this `command`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := start(ctx, *bin, *only); err != nil {
+	if err := start(ctx, *bin, *only, strings.Fields(*upstream)); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1)
 	}
 }
 
 // start runs the benchmarks, as root in a network namespace of their own.
-func start(ctx context.Context, bin, only string) error {
+func start(ctx context.Context, bin, only string, upstream []string) error {
 	if os.Getuid() == 0 {
 		if os.Getenv(marker) == "" {
 			return inOwnNetwork(ctx)
@@ -56,6 +57,9 @@ func start(ctx context.Context, bin, only string) error {
 		if err := loopbackUp(); err != nil {
 			return err
 		}
+	}
+	if len(upstream) > 0 {
+		return versus(ctx, bin, upstream)
 	}
 	return run(ctx, bin, only)
 }
