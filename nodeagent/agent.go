@@ -38,6 +38,7 @@ import (
 	"github.com/writ-os/writ/nodeagent/probe"
 	"github.com/writ-os/writ/nodeagent/runtime"
 	"github.com/writ-os/writ/nodeagent/server"
+	"github.com/writ-os/writ/nodeagent/stats"
 	"github.com/writ-os/writ/nodeagent/volume"
 )
 
@@ -229,7 +230,41 @@ func (a *Agent) serve(ctx context.Context) error {
 		return fmt.Errorf("serve node: %w", err)
 	}
 	defer l.Close()
-	return server.New(server.Config{Listener: l, TLS: a.cfg.Server.TLS, Pods: a.pods, Log: a.log}).Run(ctx)
+	return server.New(server.Config{
+		Listener: l, TLS: a.cfg.Server.TLS, Pods: a.pods, Streams: a.cfg.Runtime, Measures: a.measures(), Log: a.log,
+		Checks: []server.Check{{Name: "runtime", Check: func(ctx context.Context) error {
+			_, err := a.cfg.Runtime.Info(ctx)
+			return err
+		}}},
+		Config: a.configz(),
+	}).Run(ctx)
+}
+
+// measures reads what the node's pods use.
+func (a *Agent) measures() *stats.Collector {
+	cfg := stats.Config{NodeName: a.cfg.NodeName, Containers: a.cfg.Runtime, Pods: a.pods.List, Dir: a.cfg.DataDir}
+	if m := a.cfg.Cgroups; m != nil {
+		cfg.Usage = func(p *corev1.Pod) (cgroup.Usage, error) { return m.Usage(a.pods.Cgroup(p)) }
+	}
+	return stats.New(cfg)
+}
+
+// configz is the agent's configuration in the words of upstream's
+// KubeletConfiguration.
+func (a *Agent) configz() map[string]any {
+	return map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"address": a.cfg.NodeIP, "port": a.port(), "staticPodPath": a.cfg.StaticDir,
+		"authentication":                 map[string]any{"anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"enabled": false}, "x509": map[string]any{}},
+		"authorization":                  map[string]any{"mode": "X509"},
+		"cgroupDriver":                   "cgroupfs",
+		"maxPods":                        podLimit(a.machine.allocatable()),
+		"nodeStatusUpdateFrequency":      statusLook.String(),
+		"nodeStatusReportFrequency":      statusReport.String(),
+		"nodeLeaseDurationSeconds":       int(leaseDuration.Seconds()),
+		"streamingConnectionIdleTimeout": "4h0m0s",
+		"enableSystemLogHandler":         false, "enableSystemLogQuery": false, "enableDebuggingHandlers": true,
+	}
 }
 
 // shipImages makes the images that ship with writ, unless they are there.
@@ -250,3 +285,5 @@ func (a *Agent) shipImages(ctx context.Context) error {
 
 // quantity is a resource amount in its usual notation.
 func quantity(n int64, f resource.Format) resource.Quantity { return *resource.NewQuantity(n, f) }
+
+func podLimit(l corev1.ResourceList) int64 { return l.Pods().Value() }

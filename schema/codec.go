@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	kjson "sigs.k8s.io/json"
@@ -171,29 +174,70 @@ func EncodeStorage(o Object) ([]byte, error) {
 		o.SetResourceVersion("")
 		o.SetSelfLink("")
 	}
-	if _, ok := o.(protobufMessage); ok {
-		return Encode(o, Protobuf)
+	if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
+		data, err := encodeDefinition(d)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s %s: %w", d.Kind, d.Name, err)
+		}
+		return data, nil
 	}
-	return Encode(o, JSON)
+	if storedJSON(o) {
+		return Encode(o, JSON)
+	}
+	data, err := Encode(o, Protobuf)
+	if err != nil {
+		return nil, err
+	}
+	if gvk := o.GetObjectKind().GroupVersionKind(); olderForm[gvk.Kind] != "" {
+		return renameVersion(data, gvk.GroupVersion().String(), olderForm[gvk.Kind])
+	}
+	return data, nil
 }
 
 // DecodeStorage reads what EncodeStorage or a Kubernetes API server wrote for
-// the resource. The caller sets the resourceVersion.
+// the resource. The caller sets the resourceVersion. Of a custom resource the
+// object comes back in the version in which it was kept.
 func DecodeStorage(r *Resource, data []byte) (Object, error) {
-	t := JSON
-	if bytes.HasPrefix(data, protobufPrefix) {
-		t = Protobuf
-	}
-	o, err := Decode(r, t, data, false)
+	o, err := decodeStorage(r, data)
 	if err != nil {
 		return nil, fmt.Errorf("read stored %s: %w", r, err)
 	}
 	return o, nil
 }
 
+func decodeStorage(r *Resource, data []byte) (Object, error) {
+	switch o := r.New().(type) {
+	case *unstructured.Unstructured:
+		return decodeCustom(data)
+	case *apiextensionsv1.CustomResourceDefinition:
+		if d, ok, err := decodeDefinition(data); ok || err != nil {
+			return d, err
+		}
+	default:
+		if from := olderForm[r.Kind]; from != "" && !storedJSON(o) {
+			var err error
+			if data, err = renameVersion(data, from, r.APIVersion()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	t := JSON
+	if bytes.HasPrefix(data, protobufPrefix) {
+		t = Protobuf
+	}
+	return Decode(r, t, data, false)
+}
+
 // shallowCopy copies the outer struct only, enough to set fields of its
 // metadata that are not behind a pointer.
 func shallowCopy(o Object) Object {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		c := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+		if meta, ok := u.Object["metadata"].(map[string]any); ok {
+			c.Object["metadata"] = maps.Clone(meta)
+		}
+		return c
+	}
 	v := reflect.New(reflect.TypeOf(o).Elem())
 	v.Elem().Set(reflect.ValueOf(o).Elem())
 	return v.Interface().(Object)

@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,6 +56,9 @@ type Resource struct {
 	Convert func(ctx context.Context, in []Object) ([]Object, error)
 	// Custom is what a CustomResourceDefinition says; nil for built-in kinds.
 	Custom Custom
+	// FieldLabels are the names that field selectors use in this version for
+	// the SelectableFields of Storage; nil where they are the same.
+	FieldLabels map[string]string
 	// Deprecated is the warning that requests to this version carry; "" none.
 	Deprecated string
 
@@ -79,6 +83,16 @@ type Column struct {
 	// Absent is shown where Path finds nothing, or an empty string. Numbers of
 	// a Path that finds nothing are 0 if the Type is integer.
 	Absent string
+}
+
+// Definition names the CUE definition of the kind: the kind, and its group and
+// version before it where the kind is a second version of another.
+func (r *Resource) Definition() string {
+	if r.Storage == nil || r.Custom != nil {
+		return r.Kind
+	}
+	group, _, _ := strings.Cut(r.Group, ".")
+	return strings.ToUpper(group[:1]) + group[1:] + strings.ToUpper(r.Version) + r.Kind
 }
 
 // Stored is the resource as which the store keeps objects of this one.

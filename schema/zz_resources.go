@@ -3,24 +3,34 @@
 package schema
 
 import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // Resources is the resource table, in the order in which discovery shows it.
-var Resources = []*Resource{
+var Resources = linked([]*Resource{
 	{
 		Group: "", Version: "v1", Kind: "Namespace", ListKind: "NamespaceList",
 		Plural: "namespaces", Singular: "namespace",
@@ -133,6 +143,7 @@ var Resources = []*Resource{
 			{Name: "Endpoints", Type: "string", Func: "endpointsAddresses", Description: "The set of all endpoints is the union of all subsets. Addresses are placed into subsets according to the IPs they share. A single address with multiple ports, some of which are ready and some of which are not (because they come from different containers) will result in the address being displayed in different subsets for the different ports. No address will appear in both Addresses and NotReadyAddresses in the same subset. Sets of addresses and ports that comprise a service."},
 			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
 		},
+		Deprecated: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 		New: func() Object {
 			return &corev1.Endpoints{TypeMeta: metav1.TypeMeta{Kind: "Endpoints", APIVersion: "v1"}}
 		},
@@ -775,6 +786,479 @@ var Resources = []*Resource{
 		},
 	},
 	{
+		Group: "", Version: "v1", Kind: "PodTemplate", ListKind: "PodTemplateList",
+		Plural: "podtemplates", Singular: "podtemplate",
+		Namespaced:    true,
+		StoragePrefix: "podtemplates",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Containers", Type: "string", Func: "containerNames", Description: "Names of each container in the template."},
+			{Name: "Images", Type: "string", Func: "containerImages", Description: "Images referenced by each container in the template."},
+			{Name: "Pod Labels", Type: "string", Func: "templateLabels", Description: "The labels for the pod template."},
+		},
+		New: func() Object {
+			return &corev1.PodTemplate{TypeMeta: metav1.TypeMeta{Kind: "PodTemplate", APIVersion: "v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &corev1.PodTemplateList{TypeMeta: metav1.TypeMeta{Kind: "PodTemplateList", APIVersion: "v1"}}
+		},
+	},
+	{
+		Group: "events.k8s.io", Version: "v1", Kind: "Event", ListKind: "EventList",
+		Plural: "events", Singular: "event",
+		ShortNames:       []string{"ev"},
+		Namespaced:       true,
+		StoragePrefix:    "events",
+		SelectableFields: []string{"regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "regarding.apiVersion", "regarding.resourceVersion", "regarding.fieldPath", "reason", "reportingController", "type"},
+		FieldLabels: map[string]string{
+			"regarding.apiVersion":      "involvedObject.apiVersion",
+			"regarding.fieldPath":       "involvedObject.fieldPath",
+			"regarding.kind":            "involvedObject.kind",
+			"regarding.name":            "involvedObject.name",
+			"regarding.namespace":       "involvedObject.namespace",
+			"regarding.resourceVersion": "involvedObject.resourceVersion",
+			"regarding.uid":             "involvedObject.uid",
+			"reportingController":       "reportingComponent",
+		},
+		New: func() Object {
+			return &eventsv1.Event{TypeMeta: metav1.TypeMeta{Kind: "Event", APIVersion: "events.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &eventsv1.EventList{TypeMeta: metav1.TypeMeta{Kind: "EventList", APIVersion: "events.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler", ListKind: "HorizontalPodAutoscalerList",
+		Plural: "horizontalpodautoscalers", Singular: "horizontalpodautoscaler",
+		ShortNames:    []string{"hpa"},
+		Categories:    []string{"all"},
+		Namespaced:    true,
+		Status:        true,
+		StoragePrefix: "horizontalpodautoscalers",
+		New: func() Object {
+			return &autoscalingv1.HorizontalPodAutoscaler{TypeMeta: metav1.TypeMeta{Kind: "HorizontalPodAutoscaler", APIVersion: "autoscaling/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &autoscalingv1.HorizontalPodAutoscalerList{TypeMeta: metav1.TypeMeta{Kind: "HorizontalPodAutoscalerList", APIVersion: "autoscaling/v1"}}
+		},
+	},
+	{
+		Group: "networking.k8s.io", Version: "v1", Kind: "IPAddress", ListKind: "IPAddressList",
+		Plural: "ipaddresses", Singular: "ipaddress",
+		ShortNames:    []string{"ip"},
+		StoragePrefix: "ipaddresses",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "ParentRef", Type: "string", Func: "parentRef", Description: "ParentRef references the resource that an IPAddress is attached to. An IPAddress must reference a parent object."},
+		},
+		New: func() Object {
+			return &networkingv1.IPAddress{TypeMeta: metav1.TypeMeta{Kind: "IPAddress", APIVersion: "networking.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &networkingv1.IPAddressList{TypeMeta: metav1.TypeMeta{Kind: "IPAddressList", APIVersion: "networking.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "networking.k8s.io", Version: "v1", Kind: "ServiceCIDR", ListKind: "ServiceCIDRList",
+		Plural: "servicecidrs", Singular: "servicecidr",
+		Status:        true,
+		StoragePrefix: "servicecidrs",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "CIDRs", Type: "string", Func: "serviceCIDRs", Description: "CIDRs defines the IP blocks in CIDR notation (e.g. \"192.168.0.0/24\" or \"2001:db8::/64\") from which to assign service cluster IPs. Max of two CIDRs is allowed, one of each IP family. This field is immutable."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &networkingv1.ServiceCIDR{TypeMeta: metav1.TypeMeta{Kind: "ServiceCIDR", APIVersion: "networking.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &networkingv1.ServiceCIDRList{TypeMeta: metav1.TypeMeta{Kind: "ServiceCIDRList", APIVersion: "networking.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "storage.k8s.io", Version: "v1", Kind: "VolumeAttachment", ListKind: "VolumeAttachmentList",
+		Plural: "volumeattachments", Singular: "volumeattachment",
+		Status:        true,
+		StoragePrefix: "volumeattachments",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Attacher", Type: "string", Format: "name", Path: "spec.attacher", Description: "attacher indicates the name of the volume driver that MUST handle this request. This is the name returned by GetPluginName()."},
+			{Name: "PV", Type: "string", Path: "spec.source.persistentVolumeName", Description: "persistentVolumeName represents the name of the persistent volume to attach."},
+			{Name: "Node", Type: "string", Path: "spec.nodeName", Description: "nodeName represents the node that the volume should be attached to."},
+			{Name: "Attached", Type: "boolean", Path: "status.attached", Description: "attached indicates the volume is successfully attached. This field must only be set by the entity completing the attach operation, i.e. the external-attacher."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &storagev1.VolumeAttachment{TypeMeta: metav1.TypeMeta{Kind: "VolumeAttachment", APIVersion: "storage.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &storagev1.VolumeAttachmentList{TypeMeta: metav1.TypeMeta{Kind: "VolumeAttachmentList", APIVersion: "storage.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "storage.k8s.io", Version: "v1", Kind: "VolumeAttributesClass", ListKind: "VolumeAttributesClassList",
+		Plural: "volumeattributesclasses", Singular: "volumeattributesclass",
+		ShortNames:    []string{"vac"},
+		StoragePrefix: "volumeattributesclasses",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "DriverName", Type: "string", Path: "driverName", Description: "Name of the CSI driver This field is immutable."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &storagev1.VolumeAttributesClass{TypeMeta: metav1.TypeMeta{Kind: "VolumeAttributesClass", APIVersion: "storage.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &storagev1.VolumeAttributesClassList{TypeMeta: metav1.TypeMeta{Kind: "VolumeAttributesClassList", APIVersion: "storage.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "storage.k8s.io", Version: "v1", Kind: "CSINode", ListKind: "CSINodeList",
+		Plural: "csinodes", Singular: "csinode",
+		StoragePrefix: "csinodes",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Drivers", Type: "integer", Func: "driverCount", Description: "Drivers indicates the number of CSI drivers registered on the node"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &storagev1.CSINode{TypeMeta: metav1.TypeMeta{Kind: "CSINode", APIVersion: "storage.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &storagev1.CSINodeList{TypeMeta: metav1.TypeMeta{Kind: "CSINodeList", APIVersion: "storage.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "storage.k8s.io", Version: "v1", Kind: "CSIDriver", ListKind: "CSIDriverList",
+		Plural: "csidrivers", Singular: "csidriver",
+		StoragePrefix: "csidrivers",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "AttachRequired", Type: "boolean", Func: "driverAttachRequired", Description: "attachRequired indicates this CSI volume driver requires an attach operation (because it implements the CSI ControllerPublishVolume() method), and that the Kubernetes attach detach controller should call the attach volume interface which checks the volumeattachment status and waits until the volume is attached before proceeding to mounting. The CSI external-attacher coordinates with CSI volume driver and updates the volumeattachment status when the attach operation is complete. If the value is specified to false, the attach operation will be skipped. Otherwise the attach operation will be called.\n\nThis field is immutable."},
+			{Name: "PodInfoOnMount", Type: "boolean", Path: "spec.podInfoOnMount", Description: "podInfoOnMount indicates this CSI volume driver requires additional pod information (like podName, podUID, etc.) during mount operations, if set to true. If set to false, pod information will not be passed on mount. Default is false.\n\nThe CSI driver specifies podInfoOnMount as part of driver deployment. If true, Kubelet will pass pod information as VolumeContext in the CSI NodePublishVolume() calls. The CSI driver is responsible for parsing and validating the information passed in as VolumeContext.\n\nThe following VolumeContext will be passed if podInfoOnMount is set to true. This list might grow, but the prefix will be used. \"csi.storage.k8s.io/pod.name\": pod.Name \"csi.storage.k8s.io/pod.namespace\": pod.Namespace \"csi.storage.k8s.io/pod.uid\": string(pod.UID) \"csi.storage.k8s.io/ephemeral\": \"true\" if the volume is an ephemeral inline volume defined by a CSIVolumeSource, otherwise \"false\"\n\n\"csi.storage.k8s.io/ephemeral\" is a new feature in Kubernetes 1.16. It is only required for drivers which support both the \"Persistent\" and \"Ephemeral\" VolumeLifecycleMode. Other drivers can leave pod info disabled and/or ignore this field. As Kubernetes 1.15 doesn't support this field, drivers can only support one mode when deployed on such a cluster and the deployment determines which mode that is, for example via a command line parameter of the driver.\n\nThis field was immutable in Kubernetes < 1.29 and now is mutable."},
+			{Name: "StorageCapacity", Type: "boolean", Path: "spec.storageCapacity", Description: "storageCapacity indicates that the CSI volume driver wants pod scheduling to consider the storage capacity that the driver deployment will report by creating CSIStorageCapacity objects with capacity information, if set to true.\n\nThe check can be enabled immediately when deploying a driver. In that case, provisioning new volumes with late binding will pause until the driver deployment has published some suitable CSIStorageCapacity object.\n\nAlternatively, the driver can be deployed with the field unset or false and it can be flipped later when storage capacity information has been published.\n\nThis field was immutable in Kubernetes <= 1.22 and now is mutable."},
+			{Name: "TokenRequests", Type: "string", Func: "driverAudiences", Description: "tokenRequests indicates the CSI driver needs pods' service account tokens it is mounting volume for to do necessary authentication. Kubelet will pass the tokens in VolumeContext in the CSI NodePublishVolume calls. The CSI driver should parse and validate the following VolumeContext: \"csi.storage.k8s.io/serviceAccount.tokens\": { \"<audience>\": { \"token\": <token>, \"expirationTimestamp\": <expiration timestamp in RFC3339>, }, ... }\n\nNote: Audience in each TokenRequest should be different and at most one token is empty string. To receive a new token after expiry, RequiresRepublish can be used to trigger NodePublishVolume periodically."},
+			{Name: "RequiresRepublish", Type: "boolean", Path: "spec.requiresRepublish", Description: "requiresRepublish indicates the CSI driver wants `NodePublishVolume` being periodically called to reflect any possible change in the mounted volume. This field defaults to false.\n\nNote: After a successful initial NodePublishVolume call, subsequent calls to NodePublishVolume should only update the contents of the volume. New mount points will not be seen by a running container."},
+			{Name: "Modes", Type: "string", Func: "driverModes", Description: "volumeLifecycleModes defines what kind of volumes this CSI volume driver supports. The default if the list is empty is \"Persistent\", which is the usage defined by the CSI specification and implemented in Kubernetes via the usual PV/PVC mechanism.\n\nThe other mode is \"Ephemeral\". In this mode, volumes are defined inline inside the pod spec with CSIVolumeSource and their lifecycle is tied to the lifecycle of that pod. A driver has to be aware of this because it is only going to get a NodePublishVolume call for such a volume.\n\nFor more information about implementing this mode, see https://kubernetes-csi.github.io/docs/ephemeral-local-volumes.html A driver can support one or more of these modes and more modes may be added in the future.\n\nThis field is beta. This field is immutable."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &storagev1.CSIDriver{TypeMeta: metav1.TypeMeta{Kind: "CSIDriver", APIVersion: "storage.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &storagev1.CSIDriverList{TypeMeta: metav1.TypeMeta{Kind: "CSIDriverList", APIVersion: "storage.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "storage.k8s.io", Version: "v1", Kind: "CSIStorageCapacity", ListKind: "CSIStorageCapacityList",
+		Plural: "csistoragecapacities", Singular: "csistoragecapacity",
+		Namespaced:    true,
+		StoragePrefix: "csistoragecapacities",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "StorageClassName", Type: "string", Path: "storageClassName", Description: "storageClassName represents the name of the StorageClass that the reported capacity applies to. It must meet the same requirements as the name of a StorageClass object (non-empty, DNS subdomain). If that object no longer exists, the CSIStorageCapacity object is obsolete and should be removed by its creator. This field is immutable."},
+			{Name: "Capacity", Type: "string", Path: "capacity", Absent: "<unset>", Description: "capacity is the value reported by the CSI driver in its GetCapacityResponse for a GetCapacityRequest with topology and parameters that match the previous fields.\n\nThe semantic is currently (CSI spec 1.2) defined as: The available capacity, in bytes, of the storage that can be used to provision volumes. If not set, that information is currently unavailable."},
+		},
+		New: func() Object {
+			return &storagev1.CSIStorageCapacity{TypeMeta: metav1.TypeMeta{Kind: "CSIStorageCapacity", APIVersion: "storage.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &storagev1.CSIStorageCapacityList{TypeMeta: metav1.TypeMeta{Kind: "CSIStorageCapacityList", APIVersion: "storage.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "certificates.k8s.io", Version: "v1", Kind: "CertificateSigningRequest", ListKind: "CertificateSigningRequestList",
+		Plural: "certificatesigningrequests", Singular: "certificatesigningrequest",
+		ShortNames:    []string{"csr"},
+		Status:        true,
+		Subresources:  []string{"approval"},
+		StoragePrefix: "certificatesigningrequests",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "SignerName", Type: "string", Path: "spec.signerName", Absent: "<none>", Description: "signerName indicates the requested signer, and is a qualified name.\n\nList/watch requests for CertificateSigningRequests can filter on this field using a \"spec.signerName=NAME\" fieldSelector.\n\nWell-known Kubernetes signers are: 1. \"kubernetes.io/kube-apiserver-client\": issues client certificates that can be used to authenticate to kube-apiserver. Requests for this signer are never auto-approved by kube-controller-manager, can be issued by the \"csrsigning\" controller in kube-controller-manager. 2. \"kubernetes.io/kube-apiserver-client-kubelet\": issues client certificates that kubelets use to authenticate to kube-apiserver. Requests for this signer can be auto-approved by the \"csrapproving\" controller in kube-controller-manager, and can be issued by the \"csrsigning\" controller in kube-controller-manager. 3. \"kubernetes.io/kubelet-serving\" issues serving certificates that kubelets use to serve TLS endpoints, which kube-apiserver can connect to securely. Requests for this signer are never auto-approved by kube-controller-manager, and can be issued by the \"csrsigning\" controller in kube-controller-manager.\n\nMore details are available at https://k8s.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers\n\nCustom signerNames can also be specified. The signer defines: 1. Trust distribution: how trust (CA bundles) are distributed. 2. Permitted subjects: and behavior when a disallowed subject is requested. 3. Required, permitted, or forbidden x509 extensions in the request (including whether subjectAltNames are allowed, which types, restrictions on allowed values) and behavior when a disallowed extension is requested. 4. Required, permitted, or forbidden key usages / extended key usages. 5. Expiration/certificate lifetime: whether it is fixed by the signer, configurable by the admin. 6. Whether or not requests for CA certificates are allowed."},
+			{Name: "Requestor", Type: "string", Path: "spec.username", Description: "request contains an x509 certificate signing request encoded in a \"CERTIFICATE REQUEST\" PEM block. When serialized as JSON or YAML, the data is additionally base64-encoded."},
+			{Name: "RequestedDuration", Type: "string", Func: "csrDuration", Description: "expirationSeconds is the requested duration of validity of the issued certificate. The certificate signer may issue a certificate with a different validity duration so a client must check the delta between the notBefore and and notAfter fields in the issued certificate to determine the actual duration.\n\nThe v1.22+ in-tree implementations of the well-known Kubernetes signers will honor this field as long as the requested duration is not greater than the maximum duration they will honor per the --cluster-signing-duration CLI flag to the Kubernetes controller manager.\n\nCertificate signers may not honor this field for various reasons:\n\n1. Old signer that is unaware of the field (such as the in-tree implementations prior to v1.22) 2. Signer whose configured maximum is shorter than the requested duration 3. Signer whose configured minimum is longer than the requested duration\n\nThe minimum valid value for expirationSeconds is 600, i.e. 10 minutes."},
+			{Name: "Condition", Type: "string", Func: "csrCondition", Description: "conditions applied to the request. Known conditions are \"Approved\", \"Denied\", and \"Failed\"."},
+		},
+		SelectableFields: []string{"spec.signerName"},
+		New: func() Object {
+			return &certificatesv1.CertificateSigningRequest{TypeMeta: metav1.TypeMeta{Kind: "CertificateSigningRequest", APIVersion: "certificates.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &certificatesv1.CertificateSigningRequestList{TypeMeta: metav1.TypeMeta{Kind: "CertificateSigningRequestList", APIVersion: "certificates.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration", ListKind: "ValidatingWebhookConfigurationList",
+		Plural: "validatingwebhookconfigurations", Singular: "validatingwebhookconfiguration",
+		Categories:    []string{"api-extensions"},
+		StoragePrefix: "validatingwebhookconfigurations",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Webhooks", Type: "integer", Func: "webhookCount", Description: "Webhooks indicates the number of webhooks registered in this configuration"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &admissionregistrationv1.ValidatingWebhookConfiguration{TypeMeta: metav1.TypeMeta{Kind: "ValidatingWebhookConfiguration", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &admissionregistrationv1.ValidatingWebhookConfigurationList{TypeMeta: metav1.TypeMeta{Kind: "ValidatingWebhookConfigurationList", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration", ListKind: "MutatingWebhookConfigurationList",
+		Plural: "mutatingwebhookconfigurations", Singular: "mutatingwebhookconfiguration",
+		Categories:    []string{"api-extensions"},
+		StoragePrefix: "mutatingwebhookconfigurations",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Webhooks", Type: "integer", Func: "webhookCount", Description: "Webhooks indicates the number of webhooks registered in this configuration"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &admissionregistrationv1.MutatingWebhookConfiguration{TypeMeta: metav1.TypeMeta{Kind: "MutatingWebhookConfiguration", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &admissionregistrationv1.MutatingWebhookConfigurationList{TypeMeta: metav1.TypeMeta{Kind: "MutatingWebhookConfigurationList", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy", ListKind: "ValidatingAdmissionPolicyList",
+		Plural: "validatingadmissionpolicies", Singular: "validatingadmissionpolicy",
+		Categories:    []string{"api-extensions"},
+		Status:        true,
+		StoragePrefix: "validatingadmissionpolicies",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Validations", Type: "integer", Func: "policyRules", Description: "Validations indicates the number of validation rules defined in this configuration"},
+			{Name: "ParamKind", Type: "string", Func: "policyParamKind", Description: "ParamKind specifies the kind of resources used to parameterize this policy"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &admissionregistrationv1.ValidatingAdmissionPolicy{TypeMeta: metav1.TypeMeta{Kind: "ValidatingAdmissionPolicy", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &admissionregistrationv1.ValidatingAdmissionPolicyList{TypeMeta: metav1.TypeMeta{Kind: "ValidatingAdmissionPolicyList", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding", ListKind: "ValidatingAdmissionPolicyBindingList",
+		Plural: "validatingadmissionpolicybindings", Singular: "validatingadmissionpolicybinding",
+		Categories:    []string{"api-extensions"},
+		StoragePrefix: "validatingadmissionpolicybindings",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "PolicyName", Type: "string", Path: "spec.policyName", Description: "PolicyName indicates the policy definition which the policy binding binded to"},
+			{Name: "ParamRef", Type: "string", Func: "policyParamRef", Description: "ParamRef indicates the param resource which sets the configuration param"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{TypeMeta: metav1.TypeMeta{Kind: "ValidatingAdmissionPolicyBinding", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{TypeMeta: metav1.TypeMeta{Kind: "ValidatingAdmissionPolicyBindingList", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicy", ListKind: "MutatingAdmissionPolicyList",
+		Plural: "mutatingadmissionpolicies", Singular: "mutatingadmissionpolicy",
+		Categories:    []string{"api-extensions"},
+		StoragePrefix: "mutatingadmissionpolicies",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Mutations", Type: "integer", Func: "policyRules", Description: "Mutation indicates the number of mutations rules defined in this configuration"},
+			{Name: "ParamKind", Type: "string", Func: "policyParamKind", Description: "ParamKind specifies the kind of resources used to parameterize this policy"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &admissionregistrationv1.MutatingAdmissionPolicy{TypeMeta: metav1.TypeMeta{Kind: "MutatingAdmissionPolicy", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &admissionregistrationv1.MutatingAdmissionPolicyList{TypeMeta: metav1.TypeMeta{Kind: "MutatingAdmissionPolicyList", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding", ListKind: "MutatingAdmissionPolicyBindingList",
+		Plural: "mutatingadmissionpolicybindings", Singular: "mutatingadmissionpolicybinding",
+		Categories:    []string{"api-extensions"},
+		StoragePrefix: "mutatingadmissionpolicybindings",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "PolicyName", Type: "string", Path: "spec.policyName", Description: "PolicyName indicates the policy definition which the policy binding binded to"},
+			{Name: "ParamRef", Type: "string", Func: "policyParamRef", Description: "ParamRef indicates the param resource which sets the configuration param"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &admissionregistrationv1.MutatingAdmissionPolicyBinding{TypeMeta: metav1.TypeMeta{Kind: "MutatingAdmissionPolicyBinding", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &admissionregistrationv1.MutatingAdmissionPolicyBindingList{TypeMeta: metav1.TypeMeta{Kind: "MutatingAdmissionPolicyBindingList", APIVersion: "admissionregistration.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", ListKind: "CustomResourceDefinitionList",
+		Plural: "customresourcedefinitions", Singular: "customresourcedefinition",
+		ShortNames:    []string{"crd", "crds"},
+		Categories:    []string{"api-extensions"},
+		Status:        true,
+		StoragePrefix: "apiextensions.k8s.io/customresourcedefinitions",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Created At", Type: "date", Func: "createdAt", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &apiextensionsv1.CustomResourceDefinition{TypeMeta: metav1.TypeMeta{Kind: "CustomResourceDefinition", APIVersion: "apiextensions.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &apiextensionsv1.CustomResourceDefinitionList{TypeMeta: metav1.TypeMeta{Kind: "CustomResourceDefinitionList", APIVersion: "apiextensions.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService", ListKind: "APIServiceList",
+		Plural: "apiservices", Singular: "apiservice",
+		Categories:    []string{"api-extensions"},
+		Status:        true,
+		StoragePrefix: "apiregistration.k8s.io/apiservices",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Service", Type: "string", Func: "apiServiceTarget", Description: "The reference to the service that hosts this API endpoint."},
+			{Name: "Available", Type: "string", Func: "apiServiceAvailable", Description: "Whether this service is available."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &apiregistrationv1.APIService{TypeMeta: metav1.TypeMeta{Kind: "APIService", APIVersion: "apiregistration.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &apiregistrationv1.APIServiceList{TypeMeta: metav1.TypeMeta{Kind: "APIServiceList", APIVersion: "apiregistration.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "node.k8s.io", Version: "v1", Kind: "RuntimeClass", ListKind: "RuntimeClassList",
+		Plural: "runtimeclasses", Singular: "runtimeclass",
+		StoragePrefix: "runtimeclasses",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Handler", Type: "string", Func: "runtimeHandler"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &nodev1.RuntimeClass{TypeMeta: metav1.TypeMeta{Kind: "RuntimeClass", APIVersion: "node.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &nodev1.RuntimeClassList{TypeMeta: metav1.TypeMeta{Kind: "RuntimeClassList", APIVersion: "node.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "FlowSchema", ListKind: "FlowSchemaList",
+		Plural: "flowschemas", Singular: "flowschema",
+		Status:        true,
+		StoragePrefix: "flowschemas",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "PriorityLevel", Type: "string", Path: "spec.priorityLevelConfiguration.name", Description: "`name` is the name of the priority level configuration being referenced Required."},
+			{Name: "MatchingPrecedence", Type: "string", Func: "flowPrecedence", Description: "`matchingPrecedence` is used to choose among the FlowSchemas that match a given request. The chosen FlowSchema is among those with the numerically lowest (which we take to be logically highest) MatchingPrecedence.  Each MatchingPrecedence value must be ranged in [1,10000]. Note that if the precedence is not specified, it will be set to 1000 as default."},
+			{Name: "DistinguisherMethod", Type: "string", Path: "spec.distinguisherMethod.type", Absent: "<none>", Description: "`distinguisherMethod` defines how to compute the flow distinguisher for requests that match this schema. `nil` specifies that the distinguisher is disabled and thus will always be the empty string."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "MissingPL", Type: "string", Func: "flowDangling", Description: "references a broken or non-existent PriorityLevelConfiguration"},
+		},
+		New: func() Object {
+			return &flowcontrolv1.FlowSchema{TypeMeta: metav1.TypeMeta{Kind: "FlowSchema", APIVersion: "flowcontrol.apiserver.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &flowcontrolv1.FlowSchemaList{TypeMeta: metav1.TypeMeta{Kind: "FlowSchemaList", APIVersion: "flowcontrol.apiserver.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "PriorityLevelConfiguration", ListKind: "PriorityLevelConfigurationList",
+		Plural: "prioritylevelconfigurations", Singular: "prioritylevelconfiguration",
+		Status:        true,
+		StoragePrefix: "prioritylevelconfigurations",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Type", Type: "string", Path: "spec.type", Description: "`type` indicates whether this priority level is subject to limitation on request execution.  A value of `\"Exempt\"` means that requests of this priority level are not subject to a limit (and thus are never queued) and do not detract from the capacity made available to other priority levels.  A value of `\"Limited\"` means that (a) requests of this priority level _are_ subject to limits and (b) some of the server's limited capacity is made available exclusively to this priority level. Required."},
+			{Name: "NominalConcurrencyShares", Type: "string", Func: "levelShares", Description: "`nominalConcurrencyShares` (NCS) contributes to the computation of the NominalConcurrencyLimit (NominalCL) of this level. This is the number of execution seats available at this priority level. This is used both for requests dispatched from this priority level as well as requests dispatched from other priority levels borrowing seats from this level. The server's concurrency limit (ServerCL) is divided among the Limited priority levels in proportion to their NCS values:\n\nNominalCL(i)  = ceil( ServerCL * NCS(i) / sum_ncs ) sum_ncs = sum[priority level k] NCS(k)\n\nBigger numbers mean a larger nominal concurrency limit, at the expense of every other priority level.\n\nIf not specified, this field defaults to a value of 30.\n\nSetting this field to zero supports the construction of a \"jail\" for this priority level that is used to hold some request(s)"},
+			{Name: "Queues", Type: "string", Func: "levelQueues", Description: "`queues` is the number of queues for this priority level. The queues exist independently at each apiserver. The value must be positive.  Setting it to 1 effectively precludes shufflesharding and thus makes the distinguisher method of associated flow schemas irrelevant.  This field has a default value of 64."},
+			{Name: "HandSize", Type: "string", Func: "levelHandSize", Description: "`handSize` is a small positive number that configures the shuffle sharding of requests into queues.  When enqueuing a request at this priority level the request's flow identifier (a string pair) is hashed and the hash value is used to shuffle the list of queues and deal a hand of the size specified here.  The request is put into one of the shortest queues in that hand. `handSize` must be no larger than `queues`, and should be significantly smaller (so that a few heavy flows do not saturate most of the queues).  See the user-facing documentation for more extensive guidance on setting this field.  This field has a default value of 8."},
+			{Name: "QueueLengthLimit", Type: "string", Func: "levelQueueLength", Description: "`queueLengthLimit` is the maximum number of requests allowed to be waiting in a given queue of this priority level at a time; excess requests are rejected.  This value must be positive.  If not specified, it will be defaulted to 50."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &flowcontrolv1.PriorityLevelConfiguration{TypeMeta: metav1.TypeMeta{Kind: "PriorityLevelConfiguration", APIVersion: "flowcontrol.apiserver.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &flowcontrolv1.PriorityLevelConfigurationList{TypeMeta: metav1.TypeMeta{Kind: "PriorityLevelConfigurationList", APIVersion: "flowcontrol.apiserver.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaim", ListKind: "ResourceClaimList",
+		Plural: "resourceclaims", Singular: "resourceclaim",
+		Namespaced:    true,
+		Status:        true,
+		StoragePrefix: "resourceclaims",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "State", Type: "string", Func: "claimState", Description: "A summary of the current state (allocated, pending, reserved, etc.)."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &resourcev1.ResourceClaim{TypeMeta: metav1.TypeMeta{Kind: "ResourceClaim", APIVersion: "resource.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &resourcev1.ResourceClaimList{TypeMeta: metav1.TypeMeta{Kind: "ResourceClaimList", APIVersion: "resource.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaimTemplate", ListKind: "ResourceClaimTemplateList",
+		Plural: "resourceclaimtemplates", Singular: "resourceclaimtemplate",
+		Namespaced:    true,
+		StoragePrefix: "resourceclaimtemplates",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &resourcev1.ResourceClaimTemplate{TypeMeta: metav1.TypeMeta{Kind: "ResourceClaimTemplate", APIVersion: "resource.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &resourcev1.ResourceClaimTemplateList{TypeMeta: metav1.TypeMeta{Kind: "ResourceClaimTemplateList", APIVersion: "resource.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass", ListKind: "DeviceClassList",
+		Plural: "deviceclasses", Singular: "deviceclass",
+		StoragePrefix: "deviceclasses",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		New: func() Object {
+			return &resourcev1.DeviceClass{TypeMeta: metav1.TypeMeta{Kind: "DeviceClass", APIVersion: "resource.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &resourcev1.DeviceClassList{TypeMeta: metav1.TypeMeta{Kind: "DeviceClassList", APIVersion: "resource.k8s.io/v1"}}
+		},
+	},
+	{
+		Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice", ListKind: "ResourceSliceList",
+		Plural: "resourceslices", Singular: "resourceslice",
+		StoragePrefix: "resourceslices",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Node", Type: "string", Path: "spec.nodeName", Description: "NodeName identifies the node which provides the resources in this pool. A field selector can be used to list only ResourceSlice objects belonging to a certain node.\n\nThis field can be used to limit access from nodes to ResourceSlices with the same node name. It also indicates to autoscalers that adding new nodes of the same type as some old node might also make new resources available.\n\nExactly one of NodeName, NodeSelector, AllNodes, and PerDeviceNodeSelection must be set. This field is immutable."},
+			{Name: "Driver", Type: "string", Path: "spec.driver", Description: "Driver identifies the DRA driver providing the capacity information. A field selector can be used to list only ResourceSlice objects with a certain driver name.\n\nMust be a DNS subdomain and should end with a DNS domain owned by the vendor of the driver. It should use only lower case characters. This field is immutable."},
+			{Name: "Pool", Type: "string", Path: "spec.pool.name", Description: "Name is used to identify the pool. For node-local devices, this is often the node name, but this is not required.\n\nIt must not be longer than 253 characters and must consist of one or more DNS sub-domains separated by slashes. This field is immutable."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+		},
+		SelectableFields: []string{"spec.nodeName", "spec.driver"},
+		New: func() Object {
+			return &resourcev1.ResourceSlice{TypeMeta: metav1.TypeMeta{Kind: "ResourceSlice", APIVersion: "resource.k8s.io/v1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &resourcev1.ResourceSliceList{TypeMeta: metav1.TypeMeta{Kind: "ResourceSliceList", APIVersion: "resource.k8s.io/v1"}}
+		},
+	},
+	{
 		Group: "writ.dev", Version: "v1alpha1", Kind: "Cluster", ListKind: "ClusterList",
 		Plural: "clusters", Singular: "cluster",
 		Categories:    []string{"writ"},
@@ -863,4 +1347,10 @@ var Resources = []*Resource{
 			return &v1alpha1.InventoryList{TypeMeta: metav1.TypeMeta{Kind: "InventoryList", APIVersion: "writ.dev/v1alpha1"}}
 		},
 	},
+})
+
+// storedAs are the versions that are kept as another one.
+var storedAs = map[runtimeschema.GroupVersionKind]runtimeschema.GroupVersion{
+	{Group: "events.k8s.io", Version: "v1", Kind: "Event"}:                 {Group: "", Version: "v1"},
+	{Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler"}: {Group: "autoscaling", Version: "v2"},
 }

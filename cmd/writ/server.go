@@ -43,6 +43,7 @@ func (f *serverFlags) add(cmd *cobra.Command) {
 	f.addCommon(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:6443", "`address` of the API server")
+	apiFlags(fl, &f.cfg.API)
 	r := &f.cfg.Repository
 	fl.StringVar(&r.URL, "repo", "", "Git repository to follow: https://, ssh://, file:// or a `directory`; default: the cluster serves its own")
 	fl.StringVar(&r.Branch, "branch", "main", "`branch` to follow")
@@ -59,6 +60,9 @@ func (f *serverFlags) config(log *slog.Logger) (cluster.Config, error) {
 	cfg := f.cfg
 	cfg.Version, cfg.Log = version, log
 	cfg.Repository.Password, cfg.Repository.BearerToken = os.Getenv("WRIT_REPO_PASSWORD"), os.Getenv("WRIT_REPO_TOKEN")
+	if err := cfg.API.Check(); err != nil {
+		return cfg, usageError{err}
+	}
 	if f.nodeIP != "" {
 		ip, err := netip.ParseAddr(f.nodeIP)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -28,11 +29,15 @@ const patience = 10 * time.Second
 // field, to everyone but the reconciler. Status passes, and so do fields that
 // Git leaves out and the deletion of what is ending anyway.
 //
+// Break-glass passes, with a warning and a note in the audit log that say where
+// in Git what it changes is declared: the reconciler puts it back.
+//
 // It works after Mutate, on the object as it would be stored: nothing that a
 // later plugin changes escapes it.
 type Guard struct {
 	validates
 	cache     client.Cache
+	catalog   *schema.Live
 	inventory *inventory
 	differ    *differ
 	ready     chan struct{}
@@ -56,7 +61,9 @@ func (g *Guard) Run(ctx context.Context) error {
 }
 
 // Handles implements registry.Handler. Binding a pod is the scheduler's.
-func (g *Guard) Handles(_ string, _ *schema.Resource, sub string) bool { return sub != "binding" }
+func (g *Guard) Handles(verb string, _ *schema.Resource, sub string) bool {
+	return sub != "binding" && verb != "connect"
+}
 
 // Validate implements registry.Admission.
 func (g *Guard) Validate(ctx context.Context, a *registry.Attributes) error {
@@ -67,18 +74,18 @@ func (g *Guard) Validate(ctx context.Context, a *registry.Attributes) error {
 		return err
 	}
 	if a.Subresource == "status" {
-		return g.checkUpdate(a) // its labels, say, may be Git's
+		return g.checkUpdate(ctx, a) // its labels, say, may be Git's
 	}
 	if err := g.wait(ctx, a); err != nil {
 		return err
 	}
 	switch {
 	case a.Verb == "delete":
-		return g.checkDelete(a)
+		return g.checkDelete(ctx, a)
 	case a.Verb == "create":
-		return g.checkCreate(a)
+		return g.checkCreate(ctx, a)
 	}
-	return g.checkUpdate(a)
+	return g.checkUpdate(ctx, a)
 }
 
 // reserved refuses what only the reconciler may ever write: its records, and
@@ -99,7 +106,7 @@ func reserved(a *registry.Attributes) error {
 	return nil
 }
 
-func (g *Guard) checkDelete(a *registry.Attributes) error {
+func (g *Guard) checkDelete(ctx context.Context, a *registry.Attributes) error {
 	if identity.Is(a.User, user.KubeControllerManager) || a.Old != nil && a.Old.GetDeletionTimestamp() != nil {
 		return nil
 	}
@@ -107,51 +114,65 @@ func (g *Guard) checkDelete(a *registry.Attributes) error {
 		if a.Key.Namespace != "" && ending(a) {
 			return nil
 		}
-		return forbidden(a, declaredError(p, nil))
+		return refuse(ctx, a, p, nil)
 	}
 	if is(a.Resource, "", "namespaces") {
 		if p, n := g.inventory.inNamespace(a.Key.Name); n > 0 {
+			if breakGlass(a.User) {
+				warnBreakGlass(ctx, a, fmt.Sprintf("%d objects in it are declared in Git, the first in %s; the reconciler puts them back", n, p))
+				return nil
+			}
 			return forbidden(a, fmt.Errorf("%d objects in it are declared in Git, the first in %s; the API is read-only for what Git declares", n, p))
 		}
 	}
 	return nil
 }
 
-func (g *Guard) checkCreate(a *registry.Attributes) error {
+func (g *Guard) checkCreate(ctx context.Context, a *registry.Attributes) error {
 	if a.Subresource != "" || identity.Is(a.User, user.KubeControllerManager) {
 		return nil
 	}
 	// Declared, but missing: the name is Git's, and the reconciler about to
 	// bring it back.
 	if p, ok := g.inventory.find(a.Resource, a.Key); ok {
-		return forbidden(a, declaredError(p, nil))
+		return refuse(ctx, a, p, nil)
 	}
 	return nil
 }
 
-func (g *Guard) checkUpdate(a *registry.Attributes) error {
+func (g *Guard) checkUpdate(ctx context.Context, a *registry.Attributes) error {
 	if a.Old == nil || a.Object == nil {
 		return nil
 	}
 	if a.Subresource == "status" && sameMeta(a.Old, a.Object) {
 		return nil // by far the most frequent write of all
 	}
-	fields, err := g.differ.touched(a.Resource, a.Old, a.Object)
+	old := a.Old
+	var fields []string
+	var err error
+	if scale, ok := a.Object.(*autoscalingv1.Scale); ok {
+		if old, ok = a.Cluster.Get(a.Resource, a.Key); !ok {
+			return nil
+		}
+		fields, err = scaled(a, old, scale)
+	} else {
+		fields, err = g.differ.touched(a.Resource, old, a.Object)
+	}
 	if err != nil {
 		return forbidden(a, err)
 	}
-	if len(fields) == 0 && gitFields(a.Old) != nil {
+	if len(fields) == 0 && gitFields(old) != nil {
 		return nil
 	}
-	p, ok := g.place(a.Cluster, a.Resource, a.Key, a.Old)
+	p, ok := g.place(a.Cluster, a.Resource, a.Key, old)
 	switch {
 	case !ok:
 		return nil // Git has let go of it, whatever is still recorded on it
 	case len(fields) > 0:
-		return forbidden(a, declaredError(p, fields))
+		return refuse(ctx, a, p, fields)
 	case a.Subresource != "status":
 		// Declared, but nobody knows which fields: then all of them.
-		return forbidden(a, declaredError(p, nil))
+		return refuse(ctx, a, p, nil)
 	}
 	return nil
 }
@@ -196,7 +217,7 @@ func (g *Guard) Explain(attrs authorizer.Attributes) string {
 	default:
 		return ""
 	}
-	r := schema.ByGVR(kschema.GroupVersionResource{Group: attrs.GetAPIGroup(), Version: attrs.GetAPIVersion(), Resource: attrs.GetResource()})
+	r := g.catalog.Load().ByGVR(kschema.GroupVersionResource{Group: attrs.GetAPIGroup(), Version: attrs.GetAPIVersion(), Resource: attrs.GetResource()})
 	if r == nil {
 		return ""
 	}
@@ -239,15 +260,20 @@ func (g *Guard) wait(ctx context.Context, a *registry.Attributes) error {
 // declaredError names the place to edit, and the fields when the rest of the
 // object is not Git's.
 func declaredError(where place, fields []string) error {
-	what := ""
-	if len(fields) > 0 {
-		shown := fields[:min(len(fields), 3)]
-		what = strings.Join(shown, ", ") + " "
-		if more := len(fields) - len(shown); more > 0 {
-			what = fmt.Sprintf("%sand %d more ", what, more)
-		}
+	return fmt.Errorf("%sdeclared in Git: edit %s; the API is read-only for what Git declares", shorten(fields), where)
+}
+
+// shorten prints the first of some fields, with a space behind.
+func shorten(fields []string) string {
+	if len(fields) == 0 {
+		return ""
 	}
-	return fmt.Errorf("%sdeclared in Git: edit %s; the API is read-only for what Git declares", what, where)
+	shown := fields[:min(len(fields), 3)]
+	what := strings.Join(shown, ", ") + " "
+	if more := len(fields) - len(shown); more > 0 {
+		what = fmt.Sprintf("%sand %d more ", what, more)
+	}
+	return what
 }
 
 func forbidden(a *registry.Attributes, err error) error {

@@ -100,9 +100,6 @@ func TestGuard(t *testing.T) {
 				d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "me", Operation: "Update", APIVersion: "apps/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:paused":{}}}`)}}}
 			})
 		}, "declared in Git: " + whereWeb},
-		{"label through status", func() error {
-			return change(c, admin, web, "status", func(d deployment) { d.Status.Replicas = 2; d.Labels["tier"] = "back" })
-		}, "metadata.labels.tier declared in Git: " + whereWeb},
 		{"delete under the name of the reconciler", func() error {
 			return c.Delete(as("system:writ:reconciler", user.SystemPrivilegedGroup), deployments, web, client.DeleteOptions{})
 		}, "declared in Git: " + whereWeb},

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/auth/node"
@@ -20,29 +21,60 @@ import (
 // NodeRestriction keeps a node to itself and its pods where the authorizer
 // cannot, because it depends on what is written: a node that was taken over
 // must not be able to reach for others.
-type NodeRestriction struct{ validates }
+type NodeRestriction struct {
+	validates
+	// Authorizer may allow tokens for audiences that no volume asks for.
+	Authorizer authorizer.Authorizer
+}
 
 var _ registry.Admission = (*NodeRestriction)(nil)
 
 // Handles implements registry.Handler.
-func (*NodeRestriction) Handles(_ string, r *schema.Resource, _ string) bool {
-	return is(r, "", "pods") || is(r, "", "nodes") || is(r, "coordination.k8s.io", "leases")
+func (*NodeRestriction) Handles(verb string, r *schema.Resource, _ string) bool {
+	if verb == "connect" {
+		return false
+	}
+	switch r.Group {
+	case "":
+		return r.Plural == "pods" || r.Plural == "nodes" || r.Plural == "persistentvolumeclaims" || r.Plural == "serviceaccounts"
+	case "coordination.k8s.io":
+		return r.Plural == "leases"
+	case "storage.k8s.io":
+		return r.Plural == "csinodes"
+	case "resource.k8s.io":
+		return r.Plural == "resourceslices"
+	case "certificates.k8s.io":
+		return r.Plural == "certificatesigningrequests"
+	}
+	return false
 }
 
 // Validate implements registry.Admission.
-func (*NodeRestriction) Validate(_ context.Context, a *registry.Attributes) error {
+func (p *NodeRestriction) Validate(ctx context.Context, a *registry.Attributes) error {
 	name, ok := identity.NodeName(a.User)
 	if !ok {
 		return nil
 	}
 	var err error
-	switch {
-	case a.Resource.Group == "coordination.k8s.io":
+	switch a.Resource.Plural {
+	case "leases":
 		err = checkLease(a, name)
-	case a.Resource.Plural == "nodes":
+	case "nodes":
 		err = checkNode(a, name)
-	case a.Resource.Plural == "pods":
+	case "pods":
 		err = checkPod(a, name)
+	case "persistentvolumeclaims":
+		err = checkClaimStatus(a, name)
+	case "serviceaccounts":
+		err = p.checkToken(ctx, a, name)
+	case "csinodes":
+		if nameOf(a) != name {
+			err = fmt.Errorf("can only access CSINode with the same name as the requesting node")
+		}
+	case "resourceslices":
+		err = checkSlice(a, name)
+	case "certificatesigningrequests":
+		err = checkNodeRequest(a, name)
 	}
 	if err != nil {
 		return forbidden(a, err)
@@ -70,12 +102,17 @@ func checkNode(a *registry.Attributes, name string) error {
 	}
 	old, ok := a.Old.(*corev1.Node)
 	if !ok {
+		if object.Spec.ConfigSource != nil {
+			return fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", name)
+		}
 		if bad := restricted(object.Labels, nil); len(bad) > 0 {
 			return fmt.Errorf("node %q is not allowed to set the following labels: %s", name, strings.Join(bad, ", "))
 		}
 		return nil
 	}
 	switch {
+	case object.Spec.ConfigSource != nil && !equality.Semantic.DeepEqual(object.Spec.ConfigSource, old.Spec.ConfigSource):
+		return fmt.Errorf("node %q is not allowed to update configSource to a new non-nil configSource", name)
 	case !equality.Semantic.DeepEqual(object.Spec.Taints, old.Spec.Taints):
 		return fmt.Errorf("node %q is not allowed to modify taints", name)
 	case !equality.Semantic.DeepEqual(object.OwnerReferences, old.OwnerReferences):
@@ -147,6 +184,12 @@ func checkPod(a *registry.Attributes, name string) error {
 		if ok && !maps.Equal(pod.Labels, old.Labels) {
 			return fmt.Errorf("node %q cannot update labels through pod status", name)
 		}
+		if ok && !equality.Semantic.DeepEqual(pod.Status.ResourceClaimStatuses, old.Status.ResourceClaimStatuses) {
+			return fmt.Errorf("node %q cannot update resource claim statues", name)
+		}
+		if ok && !equality.Semantic.DeepEqual(pod.Status.ExtendedResourceClaimStatus, old.Status.ExtendedResourceClaimStatus) {
+			return fmt.Errorf("node %q cannot update extended resource claim status", name)
+		}
 		return nil
 	case a.Subresource != "":
 		return fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.Subresource)
@@ -180,7 +223,10 @@ func checkMirrorPod(a *registry.Attributes, name string) error {
 	if pod.Spec.NodeName != name {
 		return fmt.Errorf("node %q can only create pods with spec.nodeName set to itself", name)
 	}
-	if len(pod.OwnerReferences) != 1 {
+	if len(pod.OwnerReferences) > 1 {
+		return fmt.Errorf("node %q can only create pods with a single owner reference set to itself", name)
+	}
+	if len(pod.OwnerReferences) == 0 {
 		return fmt.Errorf("node %q can only create pods with an owner reference set to itself", name)
 	}
 	owner := pod.OwnerReferences[0]

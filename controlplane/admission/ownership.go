@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -80,6 +82,32 @@ func (d *differ) touched(r *schema.Resource, old, object schema.Object) ([]strin
 		found = found.Union(owned.Difference(claimed)).Union(claimed.Difference(owned))
 	}
 	return names(found), nil
+}
+
+// scaled returns the field that a new scale changes in its object, if Git
+// declares it.
+func scaled(a *registry.Attributes, stored schema.Object, scale *autoscalingv1.Scale) ([]string, error) {
+	was, ok := a.Old.(*autoscalingv1.Scale)
+	if ok && was.Spec.Replicas == scale.Spec.Replicas {
+		return nil, nil
+	}
+	owned, err := fieldSet(gitFields(stored))
+	if err != nil {
+		return nil, err
+	}
+	steps := []any{"spec", "replicas"}
+	if a.Resource.Custom != nil {
+		spec, _, _ := a.Resource.Custom.ScalePaths()
+		steps = nil
+		for _, s := range strings.Split(strings.TrimPrefix(spec, "."), ".") {
+			steps = append(steps, s)
+		}
+	}
+	path, err := fieldpath.MakePath(steps...)
+	if err != nil || !owned.Has(path) {
+		return nil, err
+	}
+	return []string{strings.TrimPrefix(path.String(), ".")}, nil
 }
 
 // changed returns the fields that have another value in object than in old, or

@@ -14,7 +14,11 @@ const tolerationSeconds = 300
 
 // Tolerations lets a pod stay five minutes on a node that is not ready or not
 // reachable, unless the pod itself says how long.
-type Tolerations struct{ mutates }
+type Tolerations struct {
+	mutates
+	// NotReady and Unreachable are other seconds than the five minutes.
+	NotReady, Unreachable *int64
+}
 
 var _ registry.Admission = (*Tolerations)(nil)
 
@@ -24,14 +28,21 @@ func (*Tolerations) Handles(verb string, r *schema.Resource, sub string) bool {
 }
 
 // Mutate implements registry.Admission.
-func (*Tolerations) Mutate(_ context.Context, a *registry.Attributes) error {
+func (t *Tolerations) Mutate(_ context.Context, a *registry.Attributes) error {
 	pod, ok := a.Object.(*corev1.Pod)
 	if !ok {
 		return nil
 	}
-	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+	for _, taint := range []struct {
+		key     string
+		seconds *int64
+	}{{corev1.TaintNodeNotReady, t.NotReady}, {corev1.TaintNodeUnreachable, t.Unreachable}} {
+		key, wanted := taint.key, taint.seconds
 		if !toleratesEviction(pod.Spec.Tolerations, key) {
 			seconds := int64(tolerationSeconds)
+			if wanted != nil {
+				seconds = *wanted
+			}
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
 				Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
 			})

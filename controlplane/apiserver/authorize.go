@@ -14,11 +14,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// authorize asks whether the user may do what the route says.
-func (s *Server) authorize(x *exchange) error {
-	return s.allowed(x, x.attributes())
-}
-
 // attributes are the route in the words of authorizers.
 func (x *exchange) attributes() *authorizer.AttributesRecord {
 	rt := &x.route
@@ -98,6 +93,7 @@ func (s *Server) impersonate(x *exchange) error {
 		wanted.Groups = append(wanted.Groups, everybody)
 	}
 	s.cfg.Log.Debug("impersonation", "user", x.user.GetName(), "as", wanted.Name, "path", x.route.Path)
+	x.event.Impersonated(wanted, "")
 	x.user = wanted
 	x.r = x.r.WithContext(request.WithUser(x.r.Context(), x.user))
 	for name := range x.r.Header {

@@ -43,7 +43,6 @@ var (
 func newBody(x *exchange, code int, out output) *body {
 	h := x.Header()
 	h.Set("Content-Type", out.Media.String())
-	h.Set("Vary", "Accept, Accept-Encoding")
 	b := &body{x: x, code: code, out: out, buf: chunks.Get().(*[]byte)}
 	*b.buf = (*b.buf)[:0]
 	b.whole = out.Media == mediaYAML || out.Media == mediaJSON && out.Pretty
@@ -96,6 +95,7 @@ func (b *body) start(last bool) {
 		h.Set("Content-Length", strconv.Itoa(len(*b.buf)))
 	case acceptsGzip(b.x.r):
 		h.Set("Content-Encoding", "gzip")
+		h.Add("Vary", "Accept-Encoding")
 		b.zip = zips.Get().(*gzip.Writer)
 		b.zip.Reset(b.x)
 	}
@@ -117,6 +117,12 @@ func (b *body) close() {
 	if cap(*b.buf) <= 4*chunk {
 		chunks.Put(b.buf)
 	}
+}
+
+// write sends a whole document.
+func (b *body) write(doc []byte) {
+	b.add(doc)
+	b.close()
 }
 
 // transform makes YAML or pretty JSON out of the whole document.

@@ -11,14 +11,18 @@ import (
 // that is about to end, lives but is not ready.
 func (s *Server) checks(probe string) []Check {
 	all := []Check{
-		{Name: "ping", Live: true, Check: func(context.Context) error { return nil }},
+		{Name: "ping", Live: true, Check: fine},
+		{Name: "log", Live: true, Check: fine},
 		{Name: "etcd", Check: s.storeReady},
+		{Name: "etcd-readiness", Check: s.storeReady},
+		{Name: "informer-sync", Check: s.storeReady},
 		{Name: "shutdown", Check: s.notStopping},
 	}
 	all = append(all, s.cfg.Checks...)
 	if probe == "readyz" {
 		return all
 	}
+	all[2] = Check{Name: "etcd", Live: true, Check: fine} // it loads: that is no reason to be killed
 	var live []Check
 	for _, c := range all {
 		if c.Live {
@@ -27,6 +31,8 @@ func (s *Server) checks(probe string) []Check {
 	}
 	return live
 }
+
+func fine(context.Context) error { return nil }
 
 func (s *Server) storeReady(context.Context) error {
 	select {

@@ -9,11 +9,16 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/writ-os/writ/controlplane/apiserver/audit"
+	"github.com/writ-os/writ/controlplane/apiserver/fairness"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
@@ -26,6 +31,42 @@ type Registry interface {
 	PatchOrCreate(ctx context.Context, r *schema.Resource, key schema.Key, t types.PatchType, data []byte, w client.WriteOptions) (o schema.Object, created bool, err error)
 	DeleteObject(ctx context.Context, r *schema.Resource, key schema.Key, d client.DeleteOptions) (o schema.Object, gone bool, err error)
 	DeleteCollection(ctx context.Context, r *schema.Resource, o client.ListOptions, d client.DeleteOptions) (client.List, error)
+}
+
+// Connector admits connections to an object, which write nothing: exec, attach,
+// portforward and proxy. A Registry may be one.
+type Connector interface {
+	AdmitConnect(ctx context.Context, r *schema.Resource, key schema.Key, sub string, options runtime.Object) error
+}
+
+// Limiter decides when a request runs. The seat carries what the answer's
+// headers say; it is released when the request has been answered.
+type Limiter interface {
+	Acquire(ctx context.Context, a authorizer.Attributes) (fairness.Seat, error)
+}
+
+// Aggregator answers for the groups and versions that APIServices hand to
+// other servers. Requests have been authenticated and authorized before; the
+// user is in the request's context.
+type Aggregator interface {
+	// Owns says whether another server has the group and version.
+	Owns(gv kschema.GroupVersion) bool
+	// Serve passes a request on; it is called for paths of a group and version
+	// that is owned: /apis/<group>/<version> and below, and its document at
+	// /openapi/v3/apis/<group>/<version>.
+	Serve(w http.ResponseWriter, r *http.Request, gv kschema.GroupVersion)
+	// Versions are what discovery shows of the other servers. Changed is closed
+	// when they are about to differ.
+	Versions() (all []AggregatedVersion, changed <-chan struct{})
+}
+
+// AggregatedVersion is one group and version of another server.
+type AggregatedVersion struct {
+	Group                          string
+	GroupPriority, VersionPriority int32
+	Discovery                      apidiscoveryv2.APIVersionDiscovery
+	// OpenAPIHash is the hash of its OpenAPI v3 document; "" it has none.
+	OpenAPIHash string
 }
 
 // Authenticator says who makes a request. ok is false where the request
@@ -78,6 +119,15 @@ type Config struct {
 	Registry      Registry
 	Authenticator Authenticator
 	Authorizer    authorizer.Authorizer
+	// Catalog is what is served. nil: the table alone.
+	Catalog *schema.Live
+	// Audit records requests; nil records none.
+	Audit *audit.Trail
+	// Limit decides which requests run now. Default: fairness.New with InFlight
+	// seats and the configuration that Kubernetes begins with.
+	Limit Limiter
+	// Aggregate serves what other servers have; nil: there are none.
+	Aggregate Aggregator
 	// Tokens, TokenReader and Rules may be nil: their resources answer 404.
 	Tokens      TokenIssuer
 	TokenReader TokenReader
@@ -105,7 +155,7 @@ type Config struct {
 	// Version is what /version says. Default "v1.36.4+writ".
 	Version string
 	// InFlight is how many requests run at once, watches and streams not
-	// counted. A quarter of them is kept for the cluster's own parts. Default 400.
+	// counted, where Limit does not say. Default 600.
 	InFlight int
 	// RequestTimeout bounds everything but watches and streams. Default 60 s.
 	RequestTimeout time.Duration
@@ -131,7 +181,10 @@ func (c Config) withDefaults() Config {
 	set(&c.ContinueFor, 5*time.Minute)
 	set(&c.Grace, 5*time.Second)
 	if c.InFlight == 0 {
-		c.InFlight = 400
+		c.InFlight = 600
+	}
+	if c.Limit == nil {
+		c.Limit = fairness.New(fairness.Config{Seats: c.InFlight, Log: c.Log})
 	}
 	if c.Version == "" {
 		c.Version = "v1.36.4+writ"

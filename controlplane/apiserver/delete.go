@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -49,7 +50,7 @@ func decodeDeleteOptions(x *exchange, data []byte, o *metav1.DeleteOptions) erro
 		err = yaml.Unmarshal(data, o) // JSON is YAML
 	}
 	if err == nil && o.Kind != "" && o.Kind != "DeleteOptions" {
-		return apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
+		return apierrors.NewBadRequest(unregistered(metav1.TypeMeta{Kind: o.Kind, APIVersion: cmp.Or(o.APIVersion, "v1")}))
 	}
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
@@ -163,7 +164,10 @@ func (s *Server) deleteCollection(x *exchange, r *schema.Resource) error {
 	p := &listPage{version: s.cfg.Store.Version().String()}
 	for _, o := range list.Items {
 		v, _ := schema.ParseResourceVersion(o.GetResourceVersion())
-		p.items = append(p.items, &store.Item{Resource: r, Key: schema.KeyOf(o), Version: v, Object: o})
+		p.items = append(p.items, &store.Item{Resource: r.Stored(), Key: schema.KeyOf(o), Version: v, Object: o})
+	}
+	if p.items, err = x.now.views.of(r).all(x.r.Context(), p.items); err != nil {
+		return err
 	}
 	return s.writeList(x, r, out, p)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/writ-os/writ/controlplane/store"
@@ -36,6 +37,26 @@ func writeJSONList(b *body, r *schema.Resource, p *listPage) {
 		b.add(j)
 	}
 	b.addString("]}\n")
+}
+
+// writeCustomList does the same for custom resources, whose keys are sorted and
+// whose items keep their kind.
+func writeCustomList(b *body, r *schema.Resource, p *listPage) {
+	b.addString(`{"apiVersion":"` + r.APIVersion() + `","items":[`)
+	for i, it := range p.items {
+		if i > 0 {
+			*b.buf = append(*b.buf, ',')
+		}
+		b.add(it.JSON())
+	}
+	b.addString(`],"kind":"` + r.ListKind + `","metadata":`)
+	if p.token == "" {
+		b.addString(`{"continue":"",`) // there, though empty, as upstream writes it
+		b.add(p.metadata()[1:])
+	} else {
+		b.add(p.metadata())
+	}
+	b.addString("}\n")
 }
 
 // writeProtobufList does the same in protobuf: field 1 of every list is its
@@ -113,6 +134,11 @@ func metadataOf(it *store.Item) []byte {
 	if rest, ok := bytes.CutPrefix(it.JSON(), []byte(typePrefix(it.Resource)+`"metadata":`)); ok {
 		if n := objectEnd(rest); n > 0 {
 			return rest[:n]
+		}
+	}
+	if u, ok := it.Object.(*unstructured.Unstructured); ok {
+		if meta, err := json.Marshal(u.Object["metadata"]); err == nil {
+			return meta
 		}
 	}
 	var o struct {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -23,6 +24,10 @@ type filter struct {
 	node      string // from spec.nodeName=..., for which the store has an index
 	labels    labels.Selector
 	fields    []fieldTerm
+	// show is how objects look to the client, whose fields are asked for; nil:
+	// as they are. err is the first that it met.
+	show func(*store.Item) (*store.Item, error)
+	err  error
 }
 
 // fieldTerm is one requirement of a field selector.
@@ -87,6 +92,10 @@ func fieldReader(r *schema.Resource, label string) (func(*store.Item) string, er
 		if have != label {
 			continue
 		}
+		if r.Custom != nil {
+			read := customField(label)
+			return func(it *store.Item) string { return read(contentOf(it)) }, nil
+		}
 		if read := specialField(r.Kind, label); read != nil {
 			return read, nil
 		}
@@ -96,10 +105,19 @@ func fieldReader(r *schema.Resource, label string) (func(*store.Item) string, er
 		}
 		return func(it *store.Item) string { return p.Text(it.Object) }, nil
 	}
-	if len(r.SelectableFields) > 0 {
+	if len(r.SelectableFields) > 0 || r.Custom != nil {
 		return nil, fmt.Errorf("field label not supported: %s", label)
 	}
 	return nil, fmt.Errorf("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", label)
+}
+
+// contentOf returns the fields of a custom resource.
+func contentOf(it *store.Item) map[string]any {
+	u, _ := it.Object.(*unstructured.Unstructured)
+	if u == nil {
+		return nil
+	}
+	return u.Object
 }
 
 // specialField reads labels that are not paths of the Go type.
@@ -135,6 +153,16 @@ func (f *filter) empty() bool { return f.name == "" && f.labels == nil && len(f.
 func (f *filter) matches(it *store.Item) bool {
 	if it == nil || f.namespace != "" && it.Key.Namespace != f.namespace || f.name != "" && it.Key.Name != f.name {
 		return false
+	}
+	if len(f.fields) > 0 && f.show != nil {
+		shown, err := f.show(it)
+		if err != nil {
+			if f.err == nil {
+				f.err = err
+			}
+			return false
+		}
+		it = shown
 	}
 	for i := range f.fields {
 		t := &f.fields[i]

@@ -20,6 +20,7 @@ type frameEncoder struct {
 	out      output
 	include  metav1.IncludeObjectPolicy
 	resource *schema.Resource
+	table    rowTable
 	headed   bool // column definitions of a Table have been sent
 }
 
@@ -47,7 +48,7 @@ func (f *frameEncoder) item(t store.EventType, it *store.Item) []byte {
 	case f.out.table():
 		head := !f.headed
 		f.headed = true
-		return store.JSONFrame(t, appendTable(nil, it, version, f.include, head))
+		return store.JSONFrame(t, appendTable(nil, f.table, it, version, f.include, head))
 	case f.out.partial() && f.out.Media == mediaProtobuf:
 		return store.ProtobufFrame(t, partialProtobuf(version, it))
 	case f.out.partial():

@@ -35,8 +35,16 @@ func (s *Server) list(x *exchange, r *schema.Resource) error {
 	if err != nil {
 		return err
 	}
+	v := x.now.views.of(r)
+	o.filter.show = v.show(x.r.Context())
 	p, err := s.selectPage(x.r.Context(), r, o)
+	if err == nil {
+		err = o.filter.err
+	}
 	if err != nil {
+		return err
+	}
+	if p.items, err = v.all(x.r.Context(), p.items); err != nil {
 		return err
 	}
 	return s.writeList(x, r, out, p)
@@ -53,8 +61,8 @@ func (s *Server) selectPage(ctx context.Context, r *schema.Resource, o *listOpti
 	}
 	snap := s.cfg.Store.Snapshot(r)
 	if exact && o.version < snap.Version() {
-		if old, ok := s.pages.find(r, o.version, time.Now()); ok {
-			return s.cut(r, old, schema.Key{}, o), nil
+		if old, ok := s.pages.find(r.Stored(), o.version, time.Now()); ok {
+			return s.page(r, old, schema.Key{}, o), nil
 		}
 		return s.past(r, snap, o)
 	}
@@ -87,13 +95,22 @@ func (s *Server) continuePage(r *schema.Resource, o *listOptions) (*listPage, er
 		return s.cut(r, s.cfg.Store.Snapshot(r), from, o), nil
 	}
 	snap := s.cfg.Store.Snapshot(r)
-	if snap.Version() != schema.ResourceVersion(v) {
-		var ok bool
-		if snap, ok = s.pages.find(r, schema.ResourceVersion(v), time.Now()); !ok {
-			return nil, errPagesGone(from)
-		}
+	if snap.Version() == schema.ResourceVersion(v) {
+		return s.cut(r, snap, from, o), nil
 	}
-	return s.cut(r, snap, from, o), nil
+	pg, ok := s.pages.find(r.Stored(), schema.ResourceVersion(v), time.Now())
+	if !ok {
+		return nil, errPagesGone(from)
+	}
+	return s.page(r, pg, from, o), nil
+}
+
+// page cuts a page out of a state that was kept.
+func (s *Server) page(r *schema.Resource, pg page, from schema.Key, o *listOptions) *listPage {
+	if pg.past != nil {
+		return s.cutPast(r, pg, from, o)
+	}
+	return s.cut(r, pg.snapshot, from, o)
 }
 
 // cut picks the objects of one page out of a snapshot, from a key on.
@@ -134,7 +151,7 @@ func (s *Server) cut(r *schema.Resource, snap store.Snapshot, from schema.Key, o
 		return true
 	})
 	if rest > 0 {
-		s.pages.keep(r, snap, time.Now())
+		s.pages.keep(r.Stored(), snap.Version(), page{snapshot: snap}, time.Now())
 		p.token = encodeToken(int64(snap.Version()), p.items[len(p.items)-1].Key)
 		if f.empty() {
 			p.remaining = &rest
@@ -143,50 +160,88 @@ func (s *Server) cut(r *schema.Resource, snap store.Snapshot, from schema.Key, o
 	return p
 }
 
-// past returns the state at an exact version by undoing the events since.
+// past returns a page of the state at an exact version by undoing the events
+// since.
 func (s *Server) past(r *schema.Resource, now store.Snapshot, o *listOptions) (*listPage, error) {
-	w, err := s.cfg.Store.Watch(r, o.version)
+	since, err := s.since(r, o.version, now.Version())
+	if err != nil {
+		return nil, err
+	}
+	was := map[schema.Key]*store.Item{} // nil: did not exist
+	for i := len(since) - 1; i >= 0; i-- {
+		was[since[i].Item.Key] = since[i].Prev
+	}
+	return s.cutPast(r, page{past: undo(now, was), version: o.version}, schema.Key{}, o), nil
+}
+
+// cutPast is cut for a state that has been made anew.
+func (s *Server) cutPast(r *schema.Resource, pg page, from schema.Key, o *listOptions) *listPage {
+	p := &listPage{version: pg.version.String()}
+	var rest int64
+	for _, it := range pg.past {
+		switch {
+		case compareKeys(it.Key, from) < 0 || !o.filter.matches(it):
+		case o.limit > 0 && int64(len(p.items)) == o.limit:
+			rest++
+		default:
+			p.items = append(p.items, it)
+		}
+	}
+	if rest > 0 {
+		s.pages.keep(r.Stored(), pg.version, pg, time.Now())
+		p.token = encodeToken(int64(pg.version), p.items[len(p.items)-1].Key)
+		if o.filter.empty() {
+			p.remaining = &rest
+		}
+	}
+	return p
+}
+
+// since returns the events of a resource after one version and up to another.
+func (s *Server) since(r *schema.Resource, from, to schema.ResourceVersion) ([]*store.Event, error) {
+	w, err := s.cfg.Store.Watch(r, from)
 	if errors.Is(err, store.ErrExpired) {
-		return nil, errExpired(o.version)
+		return nil, errPastGone()
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer w.Stop()
-	var since []*store.Event
-	for w.Progress() < now.Version() {
+	var all []*store.Event
+	for w.Progress() < to {
 		batch, ok := <-w.Events()
 		if !ok {
-			return nil, errExpired(o.version)
+			return nil, errPastGone()
 		}
-		since = append(since, batch...)
-	}
-	was := map[schema.Key]*store.Item{} // nil: did not exist
-	for i := len(since) - 1; i >= 0; i-- {
-		if e := since[i]; e.Version() <= now.Version() {
-			was[e.Item.Key] = e.Prev
+		for _, e := range batch {
+			if e.Version() <= to {
+				all = append(all, e)
+			}
 		}
 	}
-	return &listPage{version: o.version.String(), items: undo(now, was, &o.filter)}, nil
+	return all, nil
 }
 
-// undo puts the states in was in the place of those of a snapshot.
-func undo(now store.Snapshot, was map[schema.Key]*store.Item, f *filter) []*store.Item {
-	var items []*store.Item
+// undo puts the states in was in the place of those of a snapshot, and returns
+// all by key.
+func undo(now store.Snapshot, was map[schema.Key]*store.Item) []*store.Item {
+	items := make([]*store.Item, 0, now.Len()+len(was))
 	for it := range now.All() {
-		if _, changed := was[it.Key]; !changed && f.matches(it) {
+		if _, changed := was[it.Key]; !changed {
 			items = append(items, it)
 		}
 	}
 	for _, it := range was {
-		if f.matches(it) {
+		if it != nil {
 			items = append(items, it)
 		}
 	}
-	slices.SortFunc(items, func(a, b *store.Item) int {
-		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
-	})
+	slices.SortFunc(items, func(a, b *store.Item) int { return compareKeys(a.Key, b.Key) })
 	return items
+}
+
+func compareKeys(a, b schema.Key) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // metadata is the ListMeta of the page as JSON.
@@ -205,20 +260,25 @@ func (p *listPage) metadata() []byte {
 
 // writeList writes a page in the encoding and the shape that were negotiated.
 func (s *Server) writeList(x *exchange, r *schema.Resource, out output, p *listPage) error {
-	include, err := includeObject(x.r)
+	include, err := metav1.IncludeMetadata, checkShape(r, out, true)
+	if err == nil && out.table() {
+		include, err = includeObject(x.r)
+	}
 	if err != nil {
 		return err
 	}
 	b := newBody(x, http.StatusOK, out)
 	switch {
 	case out.table():
-		writeTable(b, r, p.items, p.metadata(), out.Convert.Version, include, true)
+		writeTable(b, s.tableOf(r), p.items, p.metadata(), out.Convert.Version, include, true)
 	case out.partial() && out.Media == mediaProtobuf:
 		writePartialProtobufList(b, out.Convert.Version, p)
 	case out.partial():
 		writePartialJSONList(b, out.Convert.Version, p)
 	case out.Media == mediaProtobuf:
 		writeProtobufList(b, r, p)
+	case r.Custom != nil:
+		writeCustomList(b, r, p)
 	default:
 		writeJSONList(b, r, p)
 	}

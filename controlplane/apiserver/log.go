@@ -116,8 +116,11 @@ func logParams(pod string, q url.Values) (url.Values, error) {
 		}
 	}
 	var errs field.ErrorList
-	for name, least := range map[string]int64{"sinceSeconds": 1, "tailLines": 0, "limitBytes": 1} {
-		v := q.Get(name)
+	for _, o := range []struct {
+		name  string
+		least int64
+	}{{"tailLines", 0}, {"limitBytes", 1}, {"sinceSeconds", 1}} {
+		v := q.Get(o.name)
 		if v == "" {
 			continue
 		}
@@ -125,12 +128,13 @@ func logParams(pod string, q url.Values) (url.Values, error) {
 		switch {
 		case err != nil:
 			return nil, apierrors.NewBadRequest(err.Error())
-		case n < least && least == 0:
-			errs = append(errs, field.Invalid(field.NewPath(name), n, "must be greater than or equal to 0"))
-		case n < least:
-			errs = append(errs, field.Invalid(field.NewPath(name), n, "must be greater than 0"))
+		case o.name == "sinceSeconds" && q.Get("sinceTime") != "":
+		case n < o.least && o.least == 0:
+			errs = append(errs, field.Invalid(field.NewPath(o.name), n, "must be greater than or equal to 0"))
+		case n < o.least:
+			errs = append(errs, field.Invalid(field.NewPath(o.name), n, "must be greater than 0"))
 		}
-		params.Set(name, v)
+		params.Set(o.name, v)
 	}
 	if v := q.Get("sinceTime"); v != "" {
 		if _, err := time.Parse(time.RFC3339, v); err != nil {
@@ -141,11 +145,18 @@ func logParams(pod string, q url.Values) (url.Values, error) {
 		}
 		params.Set("sinceTime", v)
 	}
-	if v := q.Get("stream"); v != "" {
-		params.Set("stream", v)
-	}
+	errs = append(errs, logStream(q)...)
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("PodLogOptions").GroupKind(), pod, errs)
 	}
 	return params, nil
+}
+
+// logStream refuses to tell a container's streams apart, which upstream offers
+// behind a gate that is off (PodLogsQuerySplitStreams).
+func logStream(q url.Values) field.ErrorList {
+	if !q.Has("stream") {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("stream"), "may not be specified")}
 }

@@ -44,6 +44,7 @@ type cluster struct {
 	store *store.Store
 	reg   *registry.Registry
 	srv   *apiserver.Server
+	live  *schema.Live
 	addr  string
 	ca    []byte
 }
@@ -98,20 +99,21 @@ func newCluster(t testing.TB, change ...func(*apiserver.Config)) *cluster {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	st := store.New(store.Config{Dir: t.TempDir(), Log: log, Tick: 10 * time.Millisecond})
-	reg := registry.New(registry.Config{Store: st, Log: log})
+	live := &schema.Live{}
+	reg := registry.New(registry.Config{Store: st, Catalog: live, Log: log})
 	cert, ca := servingCertificate(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := apiserver.Config{
-		Store: st, Registry: reg, Authenticator: tokens{}, Authorizer: masters{}, Log: log,
+		Store: st, Catalog: live, Registry: reg, Authenticator: tokens{}, Authorizer: masters{}, Log: log,
 		Listeners: []net.Listener{l}, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Grace: 100 * time.Millisecond,
 	}
 	for _, fn := range change {
 		fn(&cfg)
 	}
-	c := &cluster{store: st, reg: reg, srv: apiserver.New(cfg), addr: "https://" + l.Addr().String(), ca: ca}
+	c := &cluster{store: st, reg: reg, srv: apiserver.New(cfg), live: live, addr: "https://" + l.Addr().String(), ca: ca}
 	run(t, st.Run)
 	run(t, c.srv.Run)
 	<-st.Ready()

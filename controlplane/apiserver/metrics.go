@@ -20,7 +20,6 @@ type metrics struct {
 	inFlight    *prometheus.GaugeVec
 	longRunning *prometheus.GaugeVec
 	events      *prometheus.CounterVec
-	rejected    prometheus.Counter
 	panics      prometheus.Counter
 }
 
@@ -52,16 +51,12 @@ func newMetrics(reg *prometheus.Registry) *metrics {
 			Name: "apiserver_watch_events_total",
 			Help: "Number of events sent in watch clients.",
 		}, []string{"group", "version", "resource"}),
-		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "apiserver_flowcontrol_rejected_requests_total",
-			Help: "Number of requests rejected because too many were in flight.",
-		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "apiserver_request_panics_total",
 			Help: "Number of requests that caused a panic.",
 		}),
 	}
-	reg.MustRegister(m.requests, m.durations, m.sizes, m.inFlight, m.longRunning, m.events, m.rejected, m.panics)
+	reg.MustRegister(m.requests, m.durations, m.sizes, m.inFlight, m.longRunning, m.events, m.panics)
 	return m
 }
 

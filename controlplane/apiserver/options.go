@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/schema"
 )
@@ -52,8 +51,10 @@ func parseListOptions(r *schema.Resource, rt *route, q url.Values) (*listOptions
 		initial: in.SendInitialEvents != nil && *in.SendInitialEvents,
 	}
 	if o.version, err = schema.ParseResourceVersion(in.ResourceVersion); err != nil {
-		return nil, apierrors.NewInvalid(kschema.GroupKind{Group: r.Group, Kind: r.Plural}, "",
-			field.ErrorList{field.Invalid(field.NewPath("resourceVersion"), in.ResourceVersion, "must be a decimal number")})
+		return nil, errVersion(in.ResourceVersion, rt.Verb != "watch")
+	}
+	if in.ResourceVersion == "0" && o.token == "" {
+		o.limit = 0 // whatever there is, all of it, as upstream's cache answers
 	}
 	if in.TimeoutSeconds != nil {
 		o.timeout = time.Duration(*in.TimeoutSeconds) * time.Second

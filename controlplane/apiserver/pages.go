@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -32,8 +33,12 @@ type pageKey struct {
 	version  schema.ResourceVersion
 }
 
+// page is a state that pages are cut from: a snapshot, or one of long ago that
+// has been made anew.
 type page struct {
 	snapshot store.Snapshot
+	past     []*store.Item // not nil: by key
+	version  schema.ResourceVersion
 	until    time.Time
 }
 
@@ -41,8 +46,8 @@ func newPages(life time.Duration) *pages {
 	return &pages{life: life, kept: map[pageKey]page{}}
 }
 
-// keep remembers a snapshot for the life of a token.
-func (p *pages) keep(r *schema.Resource, snap store.Snapshot, now time.Time) {
+// keep remembers a state for the life of a token.
+func (p *pages) keep(r *schema.Resource, version schema.ResourceVersion, pg page, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	oldest := pageKey{}
@@ -53,19 +58,20 @@ func (p *pages) keep(r *schema.Resource, snap store.Snapshot, now time.Time) {
 			oldest = k
 		}
 	}
-	k := pageKey{r, snap.Version()}
+	k := pageKey{r, version}
 	if _, ok := p.kept[k]; !ok && len(p.kept) >= maxPages {
 		delete(p.kept, oldest)
 	}
-	p.kept[k] = page{snap, now.Add(p.life)}
+	pg.until = now.Add(p.life)
+	p.kept[k] = pg
 }
 
-// find returns a snapshot that is kept.
-func (p *pages) find(r *schema.Resource, v schema.ResourceVersion, now time.Time) (store.Snapshot, bool) {
+// find returns a state that is kept.
+func (p *pages) find(r *schema.Resource, v schema.ResourceVersion, now time.Time) (page, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pg, ok := p.kept[pageKey{r, v}]
-	return pg.snapshot, ok && !now.After(pg.until)
+	return pg, ok && !now.After(pg.until)
 }
 
 // continueToken is upstream's: clients treat it as opaque. A version of -1
@@ -105,9 +111,17 @@ func decodeToken(token string) (v int64, from schema.Key, err error) {
 		err = fmt.Errorf("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")
 	}
 	if err != nil {
-		return 0, schema.Key{}, apierrors.NewBadRequest(err.Error())
+		return 0, schema.Key{}, apierrors.NewBadRequest("invalid continue token: " + err.Error())
 	}
-	ns, name, _ := strings.Cut(c.Start, "/")
+	start := strings.TrimPrefix(c.Start, "/")
+	// A token is made by a client: it must not lead out of the resource.
+	if path.Clean("/"+start) != "/"+start {
+		return 0, schema.Key{}, apierrors.NewBadRequest("invalid continue token: continue key is not valid: " + c.Start)
+	}
+	ns, name, ok := strings.Cut(start, "/")
+	if !ok { // of a cluster-scoped object, as upstream writes it
+		ns, name = "", start
+	}
 	return c.Version, schema.Key{Namespace: ns, Name: name}, nil
 }
 

@@ -1,14 +1,15 @@
 package apiserver
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/controlplane/apiserver/table"
@@ -87,16 +88,42 @@ func includeObject(r *http.Request) (metav1.IncludeObjectPolicy, error) {
 	case metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
 		return v, nil
 	}
-	return "", apierrors.NewInvalid(kschema.GroupKind{Group: "meta.k8s.io", Kind: "TableOptions"}, "", field.ErrorList{
-		field.Invalid(field.NewPath("includeObject"), v, "must be 'Metadata', 'Object', 'None', or empty"),
-	})
+	bad := field.Invalid(field.NewPath("includeObject"), v, "must be 'Metadata', 'Object', 'None', or empty")
+	return "", apierrors.NewBadRequest("Unable to convert to Table as requested: " + bad.Error())
+}
+
+// checkShape refuses the metadata of a list where there is one object, and that
+// of one object where there is a list.
+func checkShape(r *schema.Resource, out output, list bool) error {
+	name := "*" + internalName(r.Group) + "." + r.Kind
+	if r.Custom != nil {
+		name = "*unstructured.Unstructured"
+	}
+	switch {
+	case out.Convert.Kind == "PartialObjectMetadataList" && !list:
+		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+			fmt.Sprintf("you requested PartialObjectMetadataList, but the requested object is not a list (%s)", name))
+	case out.Convert.Kind == "PartialObjectMetadata" && list:
+		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+			fmt.Sprintf("you requested PartialObjectMetadata, but the requested object is a list (%sList)", name))
+	}
+	return nil
+}
+
+// internalName is the package of upstream's own types of a group, which error
+// texts mention.
+func internalName(group string) string {
+	if group == "" {
+		return "core"
+	}
+	name, _, _ := strings.Cut(group, ".")
+	return name
 }
 
 // writeTable writes a Table. Column definitions are left out of all but the
 // first of a watch.
-func writeTable(b *body, r *schema.Resource, items []*store.Item, meta []byte, version string, include metav1.IncludeObjectPolicy, definitions bool) {
-	b.add(tableHead(r, meta, version, definitions))
-	t := table.For(r)
+func writeTable(b *body, t rowTable, items []*store.Item, meta []byte, version string, include metav1.IncludeObjectPolicy, definitions bool) {
+	b.add(tableHead(t, meta, version, definitions))
 	now := time.Now()
 	for i, it := range items {
 		if i > 0 {
@@ -108,19 +135,21 @@ func writeTable(b *body, r *schema.Resource, items []*store.Item, meta []byte, v
 	b.addString("]}\n")
 }
 
-func tableHead(r *schema.Resource, meta []byte, version string, definitions bool) []byte {
+func tableHead(t rowTable, meta []byte, version string, definitions bool) []byte {
 	columns := []byte("null")
 	if definitions {
-		columns = table.For(r).Definitions()
+		columns = t.Definitions()
 	}
 	return slices.Concat([]byte(`{"kind":"Table","apiVersion":"meta.k8s.io/`+version+`","metadata":`), meta,
 		[]byte(`,"columnDefinitions":`), columns, []byte(`,"rows":[`))
 }
 
-func appendRow(b []byte, t *table.Table, it *store.Item, version string, include metav1.IncludeObjectPolicy, now time.Time) []byte {
+func appendRow(b []byte, t rowTable, it *store.Item, version string, include metav1.IncludeObjectPolicy, now time.Time) []byte {
 	b = append(b, `{"cells":`...)
 	b = t.AppendCells(b, &table.Row{Object: it.Object, Now: now})
 	switch include {
+	case metav1.IncludeNone:
+		b = append(b, `,"object":null`...)
 	case metav1.IncludeMetadata:
 		b = append(b, `,"object":`...)
 		b = partialJSON(b, version, it)
@@ -132,25 +161,31 @@ func appendRow(b []byte, t *table.Table, it *store.Item, version string, include
 }
 
 // appendTable is a Table of one item, as events of a watch carry it.
-func appendTable(b []byte, it *store.Item, version string, include metav1.IncludeObjectPolicy, definitions bool) []byte {
+func appendTable(b []byte, t rowTable, it *store.Item, version string, include metav1.IncludeObjectPolicy, definitions bool) []byte {
 	meta := []byte(`{"resourceVersion":"` + it.Version.String() + `"}`)
-	b = append(b, tableHead(it.Resource, meta, version, definitions)...)
-	b = appendRow(b, table.For(it.Resource), it, version, include, time.Now())
+	b = append(b, tableHead(t, meta, version, definitions)...)
+	b = appendRow(b, t, it, version, include, time.Now())
 	return append(b, "]}"...)
 }
 
 // writeItem writes one object in the encoding and the shape that were
 // negotiated.
-func (s *Server) writeItem(x *exchange, code int, out output, it *store.Item) {
-	include, err := includeObject(x.r)
+func (s *Server) writeItem(x *exchange, r *schema.Resource, code int, out output, it *store.Item) {
+	include, err := metav1.IncludeMetadata, checkShape(r, out, false)
+	if err == nil && out.table() {
+		include, err = includeObject(x.r)
+	}
 	if err != nil {
 		s.writeError(x, x.r, err)
 		return
 	}
+	if x.event.Bodies() {
+		x.event.Response(it.Object)
+	}
 	b := newBody(x, code, out)
 	switch {
 	case out.table():
-		*b.buf = append(appendTable(*b.buf, it, out.Convert.Version, include, true), '\n')
+		*b.buf = append(appendTable(*b.buf, s.tableOf(r), it, out.Convert.Version, include, true), '\n')
 	case out.partial() && out.Media == mediaProtobuf:
 		b.add(partialProtobuf(out.Convert.Version, it))
 	case out.partial():

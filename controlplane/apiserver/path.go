@@ -7,6 +7,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,11 +50,12 @@ func (s *Server) publicDocument(x *exchange) bool {
 
 // servePath serves paths that are no resources to an authorized user.
 func (s *Server) servePath(x *exchange) {
-	if m := x.r.Method; m != http.MethodGet && m != http.MethodHead {
+	parts := splitPath(x.r.URL.Path)
+	groups := len(parts) == 1 && parts[0] == "apis" // which upstream shows to any method
+	if m := x.r.Method; m != http.MethodGet && m != http.MethodHead && !groups {
 		notFoundPage(x)
 		return
 	}
-	parts := splitPath(x.r.URL.Path)
 	switch {
 	case len(parts) == 0:
 		s.index(x)
@@ -72,10 +74,23 @@ func (s *Server) servePath(x *exchange) {
 
 // index lists the paths there are.
 func (s *Server) index(x *exchange) {
-	paths := []string{"/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"}
-	for _, g := range s.discovery.groups {
-		if g.name != "" {
-			paths = append(paths, "/apis/"+g.name, "/apis/"+g.groupVersion())
+	paths := []string{"/api", "/api/v1", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"}
+	for _, d := range s.cfg.Documents {
+		paths = append(paths, d.Path)
+	}
+	for _, probe := range []string{"healthz", "livez", "readyz"} {
+		paths = append(paths, "/"+probe)
+		for _, c := range s.checks(probe) {
+			paths = append(paths, "/"+probe+"/"+c.Name)
+		}
+	}
+	for _, g := range s.served().discovery.groups {
+		if g.name == "" {
+			continue
+		}
+		paths = append(paths, "/apis/"+g.name)
+		for _, v := range g.versions {
+			paths = append(paths, "/apis/"+v.String())
 		}
 	}
 	slices.Sort(paths)
@@ -97,15 +112,18 @@ func (s *Server) version(x *exchange) {
 // path names. ?verbose lists them, ?exclude=<name> leaves one out.
 func (s *Server) health(x *exchange, p string) {
 	probe, one, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
+	checks := s.checks(probe)
+	if one != "" {
+		s.healthOf(x, checks, one)
+		return
+	}
 	q, _ := url.ParseQuery(x.r.URL.RawQuery)
 	var report strings.Builder
-	failed, found := false, false
-	for _, c := range s.checks(probe) {
-		if one != "" && c.Name != path.Clean(one) {
-			continue
-		}
-		found = true
+	failed := false
+	unknown := slices.Clone(q["exclude"])
+	for _, c := range checks {
 		if slices.Contains(q["exclude"], c.Name) {
+			unknown = slices.DeleteFunc(unknown, func(n string) bool { return n == c.Name })
 			fmt.Fprintf(&report, "[+]%s excluded: ok\n", c.Name)
 			continue
 		}
@@ -117,19 +135,46 @@ func (s *Server) health(x *exchange, p string) {
 		}
 		fmt.Fprintf(&report, "[+]%s ok\n", c.Name)
 	}
-	if one != "" && !found {
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		fmt.Fprintf(&report, "warn: some health checks cannot be excluded: no matches for %s\n", quoted(slices.Compact(unknown)))
+	}
+	switch {
+	case failed:
+		plainText(x, http.StatusInternalServerError, report.String()+probe+" check failed\n")
+	case q.Has("verbose"):
+		plainText(x, http.StatusOK, report.String()+probe+" check passed\n")
+	default:
+		plainText(x, http.StatusOK, "ok")
+	}
+}
+
+// healthOf answers with one check.
+func (s *Server) healthOf(x *exchange, checks []Check, name string) {
+	i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == path.Clean(name) })
+	if i < 0 {
 		notFoundPage(x)
 		return
 	}
-	x.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	x.Header().Set("X-Content-Type-Options", "nosniff")
-	switch {
-	case failed:
-		x.WriteHeader(http.StatusInternalServerError)
-		fmt.Fprintf(x, "%s%s check failed\n", report.String(), probe)
-	case q.Has("verbose") && one == "":
-		fmt.Fprintf(x, "%s%s check passed\n", report.String(), probe)
-	default:
-		fmt.Fprint(x, "ok")
+	if err := checks[i].Check(x.r.Context()); err != nil {
+		plainText(x, http.StatusInternalServerError, "internal server error: "+err.Error()+"\n")
+		return
 	}
+	plainText(x, http.StatusOK, "ok")
+}
+
+func quoted(names []string) string {
+	all := make([]string, len(names))
+	for i, n := range names {
+		all[i] = strconv.Quote(n)
+	}
+	return strings.Join(all, ",")
+}
+
+func plainText(x *exchange, code int, text string) {
+	h := x.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	x.WriteHeader(code)
+	_, _ = x.Write([]byte(text))
 }

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,15 +13,24 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/proxy"
 
 	"github.com/writ-os/writ/schema"
 )
 
 // stream connects pods/<name>/exec, attach and portforward to the pod's node.
-func (s *Server) stream(x *exchange) error {
+func (s *Server) stream(x *exchange, pods *schema.Resource) error {
 	if x.route.Verb != "get" && x.route.Verb != "create" {
-		return errMethod(corev1.Resource("pods"), x.route.Verb)
+		return errMethod(pods, x.route.Verb)
+	}
+	options, err := streamOptions(x.route.Subresource, x.r.URL.Query())
+	if err != nil {
+		return err
+	}
+	if err := s.admitConnect(x, pods, options); err != nil {
+		return err
 	}
 	if x.route.Verb == "get" {
 		// A WebSocket opens with GET. Running a command is not reading, and
@@ -35,7 +45,7 @@ func (s *Server) stream(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	path, err := streamPath(&x.route, pod, x.r.URL.Query().Get("container"))
+	path, query, err := streamTarget(pod, options)
 	if err != nil {
 		return err
 	}
@@ -46,52 +56,32 @@ func (s *Server) stream(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	u.Path, u.RawQuery = path, streamQuery(x.r.URL.Query()).Encode()
-	s.forward(x, u, s.node.nodes, true)
+	u.Path, u.RawQuery = path, query.Encode()
+	s.forward(x, u, s.node.nodes, false, true)
 	return nil
 }
 
-func streamPath(rt *route, pod *corev1.Pod, container string) (string, error) {
-	switch rt.Subresource {
-	case "exec", "attach":
-		name, err := containerOf(pod, container)
-		if err != nil {
-			return "", err
-		}
-		return "/" + rt.Subresource + "/" + pod.Namespace + "/" + pod.Name + "/" + name, nil
+// admitConnect asks admission, where the Registry can.
+func (s *Server) admitConnect(x *exchange, r *schema.Resource, options runtime.Object) error {
+	c, ok := s.cfg.Registry.(Connector)
+	if !ok {
+		return nil
 	}
-	return "/portForward/" + pod.Namespace + "/" + pod.Name, nil
-}
-
-// streamQuery turns the options of exec, attach and portforward into the words
-// of the node's server.
-func streamQuery(q url.Values) url.Values {
-	out := url.Values{}
-	for from, to := range map[string]string{"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"} {
-		if isTrue(q[from]) {
-			out.Set(to, "1")
-		}
-	}
-	for _, c := range q["command"] {
-		out.Add("command", c)
-	}
-	for _, p := range q["ports"] {
-		out.Add("port", p)
-	}
-	return out
+	k := key(r, &x.route)
+	return c.AdmitConnect(x.r.Context(), r, k, x.route.Subresource, options)
 }
 
 // forward hands the request over to another server.
-func (s *Server) forward(x *exchange, u *url.URL, rt http.RoundTripper, upgradeOnly bool) {
+//
+// rewrite makes links and redirects in answers lead through the proxy.
+func (s *Server) forward(x *exchange, u *url.URL, rt http.RoundTripper, rewrite, upgradeOnly bool) {
 	ctx, cancel := s.untilStopping(x)
 	defer cancel()
 	r := x.r.WithContext(ctx)
 	r.Header = r.Header.Clone()
 	r.Header.Del("Authorization") // the client's credentials are for us alone
 	x.Header().Del("Cache-Control")
-	h := proxy.NewUpgradeAwareHandler(u, rt, false, upgradeOnly, responder{s, x})
-	h.MaxBytesPerSec = 0
-	h.UseLocationHost = true
+	h := proxy.NewUpgradeAwareHandler(u, rt, rewrite, upgradeOnly, responder{s, x})
 	h.ServeHTTP(x, r)
 }
 
@@ -114,56 +104,74 @@ func (s *Server) untilStopping(x *exchange) (context.Context, context.CancelFunc
 
 // proxy serves nodes/<name>/proxy, pods/<name>/proxy and services/<name>/proxy.
 func (s *Server) proxy(x *exchange, r *schema.Resource) error {
-	var u *url.URL
-	var err error
-	rt := http.RoundTripper(s.node.pods)
+	path := proxyPath(x)
+	var options runtime.Object
 	switch r.Plural {
 	case "nodes":
-		u, err = s.nodeURL(x.route.Name)
-		rt = s.node.nodes
+		options = &corev1.NodeProxyOptions{Path: path}
 	case "pods":
-		u, err = s.podURL(&x.route)
+		options = &corev1.PodProxyOptions{Path: path}
 	case "services":
-		u, err = s.serviceURL(&x.route)
+		options = &corev1.ServiceProxyOptions{Path: path}
 	default:
-		return errMethod(r.GroupResource(), x.route.Verb)
+		return errMethod(r, x.route.Verb)
 	}
+	if err := s.admitConnect(x, r, options); err != nil {
+		return err
+	}
+	u, rt, err := s.proxyTarget(r, &x.route)
 	if err != nil {
 		return err
 	}
-	u.Path = "/" + x.route.Rest
-	if strings.HasSuffix(x.r.URL.Path, "/") && !strings.HasSuffix(u.Path, "/") {
-		u.Path += "/"
-	}
-	u.RawQuery = x.r.URL.RawQuery
-	s.forward(x, u, rt, false)
+	u.Path, u.RawQuery = path, x.r.URL.RawQuery
+	s.forward(x, u, rt, true, false)
 	return nil
 }
 
-// splitTarget reads [<scheme>:]<name>[:<port>].
-func splitTarget(s string) (scheme, name, port string, ok bool) {
-	parts := strings.Split(s, ":")
-	switch len(parts) {
-	case 1:
-		return "http", parts[0], "", parts[0] != ""
-	case 2:
-		return "http", parts[0], parts[1], parts[0] != ""
-	case 3:
-		scheme = parts[0]
-		if scheme == "" {
-			scheme = "http"
+// proxyPath is the path that the other server is asked for: "" where the
+// client's ends with "proxy", which is then redirected to "proxy/".
+func proxyPath(x *exchange) string {
+	if x.route.Rest == "" {
+		if strings.HasSuffix(x.r.URL.Path, "/") {
+			return "/"
 		}
-		return scheme, parts[1], parts[2], parts[1] != "" && (scheme == "http" || scheme == "https")
+		return ""
 	}
-	return "", "", "", false
+	p := "/" + x.route.Rest
+	if strings.HasSuffix(x.r.URL.Path, "/") {
+		p += "/"
+	}
+	return p
 }
 
-func (s *Server) podURL(rt *route) (*url.URL, error) {
-	scheme, name, port, ok := splitTarget(rt.Name)
+func (s *Server) proxyTarget(r *schema.Resource, rt *route) (u *url.URL, by http.RoundTripper, err error) {
+	scheme, name, port, ok := utilnet.SplitSchemeNamePort(rt.Name)
 	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid pod request %q", rt.Name))
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("invalid %s request %q", r.Singular, rt.Name))
 	}
-	pod, err := s.podOf(&route{Namespace: rt.Namespace, Name: name})
+	if scheme == "" {
+		scheme = "http"
+	}
+	by = s.node.pods
+	switch r.Plural {
+	case "nodes":
+		if u, err = s.nodeURL(name); err != nil {
+			return nil, nil, err
+		}
+		if port == "" || port == u.Port() {
+			return u, s.node.nodes, nil
+		}
+		u, err = targetURL(scheme, u.Hostname(), port)
+	case "pods":
+		u, err = s.podURL(schema.Key{Namespace: rt.Namespace, Name: name}, scheme, port)
+	default:
+		u, err = s.serviceURL(schema.Key{Namespace: rt.Namespace, Name: name}, scheme, port, rt.Name)
+	}
+	return u, by, err
+}
+
+func (s *Server) podURL(k schema.Key, scheme, port string) (*url.URL, error) {
+	pod, err := s.podOf(&route{Namespace: k.Namespace, Name: k.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -172,45 +180,61 @@ func (s *Server) podURL(rt *route) (*url.URL, error) {
 			port = strconv.Itoa(int(c.Ports[0].ContainerPort))
 		}
 	}
-	return targetURL(scheme, pod.Status.PodIP, port)
+	ip := pod.Status.PodIP
+	if len(pod.Status.PodIPs) > 0 {
+		ip = pod.Status.PodIPs[0].IP
+	}
+	return targetURL(scheme, ip, port)
 }
 
-func (s *Server) serviceURL(rt *route) (*url.URL, error) {
-	scheme, name, port, ok := splitTarget(rt.Name)
-	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid service request %q", rt.Name))
-	}
-	k := schema.Key{Namespace: rt.Namespace, Name: name}
-	svc := s.cfg.Store.Get(schema.ResourceFor[*corev1.Service](), k)
-	if svc == nil {
-		return nil, apierrors.NewNotFound(corev1.Resource("services"), name)
-	}
-	portName, ok := servicePort(svc.Object.(*corev1.Service), port)
-	if !ok {
-		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %q found for service %q", port, name))
+// serviceURL picks an endpoint of a service: id is what the client has named.
+func (s *Server) serviceURL(k schema.Key, scheme, port, id string) (*url.URL, error) {
+	if n, err := strconv.ParseInt(port, 10, 64); err == nil {
+		svc := s.cfg.Store.Get(schema.ResourceFor[*corev1.Service](), k)
+		if svc == nil {
+			return nil, apierrors.NewNotFound(corev1.Resource("services"), k.Name)
+		}
+		ports := svc.Object.(*corev1.Service).Spec.Ports
+		i := slices.IndexFunc(ports, func(p corev1.ServicePort) bool { return int64(p.Port) == n })
+		if i < 0 {
+			return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", n, k.Name))
+		}
+		port = ports[i].Name
 	}
 	eps := s.cfg.Store.Get(schema.ResourceFor[*corev1.Endpoints](), k)
-	if eps != nil {
-		for _, set := range eps.Object.(*corev1.Endpoints).Subsets {
-			for _, p := range set.Ports {
-				if p.Name == portName && len(set.Addresses) > 0 {
-					return targetURL(scheme, set.Addresses[0].IP, strconv.Itoa(int(p.Port)))
+	if eps == nil {
+		return nil, apierrors.NewNotFound(corev1.Resource("endpoints"), k.Name)
+	}
+	var found []string
+	for _, set := range eps.Object.(*corev1.Endpoints).Subsets {
+		for _, p := range set.Ports {
+			if p.Name != port {
+				continue
+			}
+			for _, a := range set.Addresses {
+				if s.isPod(k.Namespace, &a) {
+					found = append(found, net.JoinHostPort(a.IP, strconv.Itoa(int(p.Port))))
 				}
 			}
 		}
 	}
-	return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", name))
+	switch {
+	case len(eps.Object.(*corev1.Endpoints).Subsets) == 0:
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", k.Name))
+	case len(found) == 0:
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", id))
+	}
+	return &url.URL{Scheme: scheme, Host: found[rand.IntN(len(found))]}, nil
 }
 
-// servicePort finds the name of the port that a request names or numbers.
-func servicePort(svc *corev1.Service, port string) (string, bool) {
-	i := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-		return port == "" || p.Name == port || strconv.Itoa(int(p.Port)) == port
-	})
-	if i < 0 || port == "" && len(svc.Spec.Ports) > 1 {
-		return port, i >= 0
+// isPod says whether an address is that of the pod it names. Whoever may write
+// Endpoints must not be able to make the server call anything else.
+func (s *Server) isPod(namespace string, a *corev1.EndpointAddress) bool {
+	if a.TargetRef == nil || a.TargetRef.Namespace != namespace {
+		return false
 	}
-	return svc.Spec.Ports[i].Name, true
+	pod, err := s.podOf(&route{Namespace: namespace, Name: a.TargetRef.Name})
+	return err == nil && slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return ip.IP == a.IP })
 }
 
 // targetURL refuses addresses that would make the server call itself or the
@@ -220,6 +244,9 @@ func targetURL(scheme, ip, port string) (*url.URL, error) {
 		return nil, apierrors.NewBadRequest("address not allowed")
 	}
 	host := ip
+	if strings.Contains(ip, ":") {
+		host = "[" + ip + "]"
+	}
 	if port != "" {
 		host = net.JoinHostPort(ip, port)
 	}

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/warning"
 	"sigs.k8s.io/yaml"
 
@@ -65,6 +67,9 @@ func decodeBody(x *exchange, r *schema.Resource, data []byte, validation string)
 	if m == mediaProtobuf && !r.HasProtobuf() {
 		return nil, errUnsupportedMediaType(mediaNames[:2])
 	}
+	if r.Custom != nil {
+		return decodeCustom(x, r, m, data, validation)
+	}
 	o, err := schema.Decode(r, schema.MediaType(m.String()), data, validation != metav1.FieldValidationIgnore)
 	if err == nil {
 		return o, nil
@@ -105,6 +110,9 @@ func yamlProblems(text string) []string {
 // errDecode words what is wrong with a body as upstream does.
 func errDecode(r *schema.Resource, m media, data []byte, err error) error {
 	tm := typeOf(m, data)
+	if text := wrongType(r, tm, err); text != "" && r.Custom == nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %s", tm.Kind, version(tm.APIVersion), r.Kind, text))
+	}
 	if strings.HasPrefix(err.Error(), "the API version in the data") {
 		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", tm.APIVersion, r.APIVersion()))
 	}
@@ -115,10 +123,41 @@ func errDecode(r *schema.Resource, m media, data []byte, err error) error {
 	if perr := notJSON(m, data); perr != nil {
 		cause = perr
 	}
+	if m == mediaProtobuf && !bytes.HasPrefix(data, protobufPrefix) {
+		cause = fmt.Errorf("provided data does not appear to be a protobuf message, expected prefix %v", protobufPrefix)
+	}
 	if tm.Kind != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", tm.Kind, version(tm.APIVersion), r.Kind, cause))
 	}
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", r.Kind, cause, summarize(data)))
+}
+
+var protobufPrefix = []byte("k8s\x00")
+
+// wrongType says, in upstream's words, why an object of another type does not
+// become one of the resource's; "" where the type is not what is wrong.
+func wrongType(r *schema.Resource, tm metav1.TypeMeta, err error) string {
+	if !strings.HasPrefix(err.Error(), "the API version in the data") && !strings.HasPrefix(err.Error(), "the kind in the data") {
+		return ""
+	}
+	gvk := kschema.FromAPIVersionAndKind(tm.APIVersion, tm.Kind)
+	if tm.APIVersion == "" {
+		gvk = r.GVK().GroupVersion().WithKind(tm.Kind)
+	}
+	switch {
+	case tm.Kind == "":
+		return ""
+	case !schema.Scheme.Recognizes(gvk):
+		return unregistered(tm)
+	case gvk.Kind != r.Kind:
+		return fmt.Sprintf("converting (%s.%s) to (%s.%s): unknown conversion", gvk.Version, gvk.Kind, internalName(r.Group), r.Kind)
+	}
+	return ""
+}
+
+// unregistered is what upstream says of a type that it does not know.
+func unregistered(tm metav1.TypeMeta) string {
+	return fmt.Sprintf("no kind %q is registered for version %q in scheme \"pkg/runtime/scheme.go:111\"", tm.Kind, tm.APIVersion)
 }
 
 // typeOf reads apiVersion and kind, as far as they can be read.

@@ -3,11 +3,14 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
@@ -22,22 +25,48 @@ func (s *Server) serveResource(x *exchange) {
 		s.writeError(x, x.r, err)
 		return
 	}
-	if v := virtualOf(rt); v != nil {
+	if v := virtualOf(rt); v != nil && x.known {
 		s.serveVirtual(x, v)
 		return
 	}
-	r := schema.ByGVR(kschema.GroupVersionResource{Group: rt.Group, Version: rt.Version, Resource: rt.Plural})
-	if r == nil || !x.known {
-		notFoundPage(x)
+	r := x.now.catalog.ByGVR(kschema.GroupVersionResource{Group: rt.Group, Version: rt.Version, Resource: rt.Plural})
+	if r != nil && r.Custom != nil && !x.known { // a subresource that the definition does not have
+		s.writeError(x, x.r, apierrors.NewNotFound(r.GroupResource(), rt.Name))
 		return
 	}
+	if r == nil || !x.known {
+		s.notFound(x)
+		return
+	}
+	if r.Deprecated != "" {
+		warning.AddWarning(x.r.Context(), "", r.Deprecated)
+	}
 	if !scopeFits(r, rt) {
-		notFoundPage(x)
+		s.notFound(x)
 		return
 	}
 	if err := s.serveVerb(x, r); err != nil {
-		s.writeError(x, x.r, err)
+		s.writeError(x, x.r, routerError(x, r, err))
 	}
+}
+
+// routerError words a refusal as upstream's router does, which comes before the
+// handlers of built-in kinds: none of the types that a client accepts exists.
+func routerError(x *exchange, r *schema.Resource, err error) error {
+	if apierrors.ReasonForError(err) != metav1.StatusReasonNotAcceptable || r.Custom != nil {
+		return err
+	}
+	for _, c := range parseAccept(strings.Join(x.r.Header["Accept"], ",")) {
+		if slices.Contains(mediaNames[:], c.mime) || c.mime == "*/*" {
+			return err
+		}
+	}
+	have := strings.Join(mediaNames[:], ", ")
+	if isCollection(&x.route) {
+		have += ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+	}
+	return apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "", kschema.GroupResource{}, "",
+		"406: Not Acceptable\n\nAvailable representations: "+have, 0, false)
 }
 
 // loaded waits until the store has loaded its objects: an empty list of a
@@ -61,12 +90,13 @@ func (s *Server) loaded(ctx context.Context) error {
 	return err
 }
 
-// scopeFits says whether a path has a namespace where the resource has one.
+// scopeFits says whether a path has a namespace where the resource has one. All
+// namespaces together have one path, that of the collection.
 func scopeFits(r *schema.Resource, rt *route) bool {
 	if !r.Namespaced {
 		return rt.Namespace == "" || r.Plural == "namespaces"
 	}
-	return rt.Namespace != "" || isCollection(rt) || rt.Verb == "create" && rt.Name == "" || rt.Verb == "deletecollection"
+	return rt.Namespace != "" || isCollection(rt) || rt.Name == ""
 }
 
 // serveVerb calls the handler of a verb. An error is returned only while
@@ -74,13 +104,21 @@ func scopeFits(r *schema.Resource, rt *route) bool {
 func (s *Server) serveVerb(x *exchange, r *schema.Resource) error {
 	rt := &x.route
 	if r.Namespaced && rt.Namespace == "" && !isCollection(rt) {
-		return errMethod(r.GroupResource(), rt.Verb) // all namespaces can be listed and watched only
+		return errMethod(r, rt.Verb) // all namespaces can be listed and watched only
+	}
+	if x.r.Method == http.MethodHead || x.r.Method == http.MethodOptions || x.r.Method == http.MethodTrace {
+		return errMethod(r, strings.ToLower(x.r.Method))
 	}
 	if rt.Subresource != "" {
 		return s.serveSubresource(x, r)
 	}
 	if (rt.Verb == "create") == (rt.Name != "") && (rt.Verb == "create" || rt.Verb == "update" || rt.Verb == "patch") {
-		return errMethod(r.GroupResource(), rt.Verb)
+		return errMethod(r, rt.Verb)
+	}
+	if rt.Verb == "create" && isTerminating(r) {
+		err := apierrors.NewMethodNotSupported(r.GroupResource(), rt.Verb)
+		err.ErrStatus.Message = rt.Verb + " not allowed while custom resource definition is terminating"
+		return err
 	}
 	switch rt.Verb {
 	case "get":
@@ -100,7 +138,7 @@ func (s *Server) serveVerb(x *exchange, r *schema.Resource) error {
 	case "deletecollection":
 		return s.deleteCollection(x, r)
 	}
-	return errMethod(r.GroupResource(), rt.Verb)
+	return errMethod(r, rt.Verb)
 }
 
 // isCollection says whether a route is about many objects, though a selector
@@ -124,17 +162,20 @@ func (s *Server) get(x *exchange, r *schema.Resource) error {
 	if x.r.URL.RawQuery != "" {
 		v, err := schema.ParseResourceVersion(x.r.URL.Query().Get("resourceVersion"))
 		if err != nil {
-			return apierrors.NewBadRequest(err.Error())
+			return errVersion(x.r.URL.Query().Get("resourceVersion"), false)
 		}
 		if err := s.reach(x.r.Context(), v); err != nil {
 			return err
 		}
 	}
-	it := s.cfg.Store.Get(r, key(r, &x.route))
+	it, err := x.now.views.of(r).one(x.r.Context(), s.cfg.Store.Get(r, key(r, &x.route)))
+	if err != nil {
+		return err
+	}
 	if it == nil {
 		return apierrors.NewNotFound(r.GroupResource(), x.route.Name)
 	}
-	s.writeItem(x, http.StatusOK, out, it)
+	s.writeItem(x, r, http.StatusOK, out, it)
 	return nil
 }
 
@@ -144,7 +185,12 @@ func (s *Server) writeResult(x *exchange, r *schema.Resource, code int, out outp
 	it := s.cfg.Store.Get(r, schema.KeyOf(o))
 	if it == nil || it.Object.GetResourceVersion() != o.GetResourceVersion() || it.Object.GetUID() != o.GetUID() || x.dryRun {
 		v, _ := schema.ParseResourceVersion(o.GetResourceVersion())
-		it = &store.Item{Resource: r, Key: schema.KeyOf(o), Version: v, Object: o}
+		it = &store.Item{Resource: r.Stored(), Key: schema.KeyOf(o), Version: v, Object: o}
 	}
-	s.writeItem(x, code, out, it)
+	shown, err := x.now.views.of(r).one(x.r.Context(), it)
+	if err != nil {
+		s.writeError(x, x.r, err)
+		return
+	}
+	s.writeItem(x, r, code, out, shown)
 }

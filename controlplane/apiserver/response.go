@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/writ-os/writ/controlplane/apiserver/audit"
 )
 
 // writeWithin is how long one chunk may take on its way to the client.
@@ -18,11 +20,14 @@ type responseWriter struct {
 	life  context.Context
 	code  int
 	bytes int64
+	// event is the audit record of the request; nil: none.
+	event *audit.Event
 }
 
 func (w *responseWriter) WriteHeader(code int) {
 	if w.code == 0 && code >= 200 {
 		w.code = code
+		w.event.Started(code)
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
@@ -30,6 +35,7 @@ func (w *responseWriter) WriteHeader(code int) {
 func (w *responseWriter) Write(b []byte) (int, error) {
 	if w.code == 0 {
 		w.code = http.StatusOK
+		w.event.Started(w.code)
 	}
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += int64(n)
@@ -45,6 +51,7 @@ func (w *responseWriter) Flush() {
 func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if w.code == 0 {
 		w.code = http.StatusSwitchingProtocols
+		w.event.Started(w.code)
 	}
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil && w.life != nil {

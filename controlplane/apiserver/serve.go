@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
@@ -27,6 +28,8 @@ type exchange struct {
 	// known says that the route names a resource that exists, dryRun that
 	// nothing is stored: for the metrics.
 	known, dryRun bool
+	// now is what was served when the request came.
+	now *served
 }
 
 // serve authenticates a request and serves it.
@@ -65,43 +68,101 @@ func (s *Server) serveAs(w http.ResponseWriter, r *http.Request, as user.Info) {
 
 // serveUser serves a request whose user is known.
 func (s *Server) serveUser(x *exchange) {
-	h := x.Header()
-	h["X-Kubernetes-Pf-Flowschema-Uid"] = flowSchemaUID
-	h["X-Kubernetes-Pf-Prioritylevel-Uid"] = priorityLevelUID
+	a := x.attributes()
+	if s.cfg.Audit != nil {
+		var err error
+		x.r, x.event, err = s.cfg.Audit.Begin(x.r, x.Header().Get("Audit-Id"), x.began, a, x.route.longRunning())
+		if err != nil {
+			s.writeError(x, x.r, apierrors.NewInternalError(err))
+			return
+		}
+	}
 	if err := s.impersonate(x); err != nil {
 		s.writeError(x, x.r, err)
 		return
 	}
+	a.User = x.user
 	ctx := request.WithUser(x.r.Context(), x.user)
-	ctx = warning.WithWarningRecorder(ctx, &warnings{h: h})
+	ctx = warning.WithWarningRecorder(ctx, &warnings{h: x.Header()})
 	if !x.route.longRunning() {
-		release, err := s.limit.acquire(ctx, x.user)
+		limit, err := s.timeLimit(x.r)
 		if err != nil {
-			s.met.rejected.Inc()
 			s.writeError(x, x.r, err)
 			return
 		}
-		defer release()
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.cfg.RequestTimeout)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
+		seat, err := s.cfg.Limit.Acquire(ctx, a)
+		x.Header()["X-Kubernetes-Pf-Flowschema-Uid"] = []string{string(seat.FlowSchemaUID)}
+		x.Header()["X-Kubernetes-Pf-Prioritylevel-Uid"] = []string{string(seat.PriorityLevelUID)}
+		if err != nil {
+			s.writeError(x, x.r, err)
+			return
+		}
+		defer seat.Release()
 	}
 	x.r = x.r.WithContext(ctx)
-	x.known = s.discovery.serves(&x.route)
+	x.now = s.served()
+	x.known = x.now.discovery.serves(&x.route)
 	defer s.met.track(x)()
-	if err := s.authorize(x); err != nil {
+	if err := s.allowed(x, a); err != nil {
 		s.writeError(x, x.r, err)
 		return
 	}
-	if x.route.IsResource {
+	switch {
+	case s.serveOther(x):
+	case x.route.IsResource:
 		s.serveResource(x)
-		return
+	default:
+		s.servePath(x)
 	}
-	s.servePath(x)
+}
+
+// serveOther passes on what another server has.
+func (s *Server) serveOther(x *exchange) bool {
+	if s.cfg.Aggregate == nil {
+		return false
+	}
+	gv := kschema.GroupVersion{Group: x.route.Group, Version: x.route.Version}
+	if !x.route.IsResource {
+		parts := splitPath(strings.TrimPrefix(x.r.URL.Path, "/openapi/v3"))
+		if len(parts) != 3 || parts[0] != "apis" {
+			return false
+		}
+		gv = kschema.GroupVersion{Group: parts[1], Version: parts[2]}
+	}
+	if !s.cfg.Aggregate.Owns(gv) {
+		return false
+	}
+	s.cfg.Aggregate.Serve(x, x.r, gv)
+	return true
+}
+
+// timeLimit is how long a request may take: what it asks for, up to what the
+// server allows.
+func (s *Server) timeLimit(r *http.Request) (time.Duration, error) {
+	limit := s.cfg.RequestTimeout
+	if !strings.Contains(r.URL.RawQuery, "timeout=") {
+		return limit, nil
+	}
+	v := r.URL.Query().Get("timeout")
+	if v == "" {
+		return limit, nil
+	}
+	d, err := time.ParseDuration(v)
+	switch {
+	case err != nil:
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("invalid timeout specified in the request URL - %v", err))
+	case d > 0:
+		limit = min(limit, d)
+	}
+	return limit, nil
 }
 
 // finish counts a request and keeps a panic of a handler from the others.
 func (s *Server) finish(x *exchange) {
+	defer func() { x.event.End(nil) }()
 	if p := recover(); p != nil {
 		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			s.met.observe(x)
@@ -156,12 +217,6 @@ func auditID(r *http.Request) string {
 	}
 	return uuid.NewString()
 }
-
-// What clients look for before they drop their own throttle.
-var (
-	flowSchemaUID    = []string{"0f4b7a55-3a0e-4c1c-9a55-0a8b3a9b6f01"}
-	priorityLevelUID = []string{"5d0c1c52-6c9b-4d0a-8d35-1f1f0e6c7a02"}
-)
 
 // warnings writes each warning once, as a header.
 type warnings struct {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,13 +19,15 @@ import (
 
 // Server is the HTTP face of the control plane.
 type Server struct {
-	cfg       Config
-	met       *metrics
-	limit     *limiter
-	pages     *pages
-	discovery *discovery
-	metrics   http.Handler
-	node      *nodeClient
+	cfg     Config
+	met     *metrics
+	pages   *pages
+	current atomic.Pointer[served]
+	metrics http.Handler
+	node    *nodeClient
+
+	// building is held by who makes the next served.
+	building sync.Mutex
 
 	// life ends when Run does: watches and streams end with it.
 	life context.Context
@@ -34,12 +38,10 @@ type Server struct {
 func New(cfg Config) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg:       cfg,
-		met:       newMetrics(cfg.Metrics),
-		limit:     newLimiter(cfg.InFlight),
-		pages:     newPages(cfg.ContinueFor),
-		discovery: newDiscovery(),
-		node:      newNodeClient(cfg.NodeTLS),
+		cfg:   cfg,
+		met:   newMetrics(cfg.Metrics),
+		pages: newPages(cfg.ContinueFor),
+		node:  newNodeClient(cfg.NodeTLS),
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = metricsHandler(cfg.Metrics)

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/writ-os/writ/controlplane/store"
@@ -27,8 +28,8 @@ func statusOf(err error) *metav1.Status {
 		api = apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
 	case errors.Is(err, store.ErrClosed):
 		api = apierrors.NewServiceUnavailable("the server is shutting down")
-	default:
-		api = apierrors.NewInternalError(err)
+	default: // as upstream: the text alone, without a reason
+		api = statusError(http.StatusInternalServerError, "", err.Error())
 	}
 	st := api.Status()
 	st.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
@@ -54,6 +55,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if st.Code >= http.StatusInternalServerError {
 		s.cfg.Log.Warn("request answered with a server error", "method", r.Method, "path", r.URL.Path, "code", st.Code, "err", err)
+	}
+	if x, ok := w.(*exchange); ok {
+		x.event.Response(st)
 	}
 	writeObject(w, r, int(st.Code), out, st)
 }
@@ -116,13 +120,54 @@ func errTooLargeVersion(want, have schema.ResourceVersion) error {
 	return err
 }
 
-// errExpired tells a client to list again.
-func errExpired(from schema.ResourceVersion) error {
-	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d", from))
+// errExpired tells a client to list again: what it watched from is older than
+// what is kept.
+func errExpired(from, kept schema.ResourceVersion) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", from, kept))
 }
 
-func errMethod(gr kschema.GroupResource, verb string) error {
-	return apierrors.NewMethodNotSupported(gr, verb)
+// errPastGone says that the state at an exact version is no longer known.
+func errPastGone() error {
+	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+}
+
+// errVersion refuses a resourceVersion that is none. To upstream it is a bad
+// list, but a get or a watch that failed in an unknown way.
+func errVersion(v string, list bool) error {
+	_, err := strconv.ParseUint(v, 10, 64)
+	if err == nil {
+		return nil
+	}
+	text := field.Invalid(field.NewPath("resourceVersion"), v, err.Error()).Error()
+	if list {
+		return apierrors.NewBadRequest("invalid resource version: " + text)
+	}
+	return statusError(http.StatusInternalServerError, "", text)
+}
+
+// errMethod refuses a method on a path that exists: of built-in kinds upstream's
+// router does it, of custom resources their handler.
+func errMethod(r *schema.Resource, verb string) error {
+	if r.Custom != nil {
+		return apierrors.NewMethodNotSupported(r.GroupResource(), verb)
+	}
+	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", kschema.GroupResource{}, "", "405: Method Not Allowed", 0, false)
+}
+
+// errNoPath is how upstream's router answers for paths below a built-in group
+// that lead nowhere.
+func errNoPath() error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", kschema.GroupResource{}, "", "404: Not Found", 0, false)
+}
+
+// notFound answers for a path that leads nowhere. What is below a built-in group
+// has a router that says so in the API's own form.
+func (s *Server) notFound(x *exchange) {
+	if x.route.IsResource && x.now != nil && x.now.discovery.builtin[x.route.Group] {
+		s.writeError(x, x.r, errNoPath())
+		return
+	}
+	notFoundPage(x)
 }
 
 // notFoundPage answers for paths that no handler serves: upstream's mux does

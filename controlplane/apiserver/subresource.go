@@ -19,7 +19,11 @@ func (s *Server) serveSubresource(x *exchange, r *schema.Resource) error {
 	rt := &x.route
 	verb := rt.Verb
 	switch rt.Subresource {
-	case "status", "finalize", "ephemeralcontainers", "resize":
+	case "finalize":
+		if verb == "update" {
+			return s.update(x, r)
+		}
+	case "status", "ephemeralcontainers", "resize", "approval":
 		switch verb {
 		case "get":
 			return s.get(x, r)
@@ -47,11 +51,11 @@ func (s *Server) serveSubresource(x *exchange, r *schema.Resource) error {
 			return s.log(x)
 		}
 	case "exec", "attach", "portforward":
-		return s.stream(x)
+		return s.stream(x, r)
 	case "proxy":
 		return s.proxy(x, r)
 	}
-	return errMethod(r.GroupResource(), verb)
+	return errMethod(r, verb)
 }
 
 // Shapes of bodies that are no resources of the table.
@@ -88,7 +92,7 @@ func (s *Server) scale(x *exchange, r *schema.Resource) error {
 	case "patch":
 		o, err = s.patchScale(x, r, k)
 	default:
-		return errMethod(r.GroupResource(), x.route.Verb)
+		return errMethod(r, x.route.Verb)
 	}
 	if err != nil {
 		return err

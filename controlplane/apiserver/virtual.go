@@ -18,9 +18,17 @@ type virtual struct {
 	answer func(s *Server, x *exchange, o schema.Object) error
 }
 
+func (v *virtual) verbs() []string {
+	if v.Resource == componentStatuses {
+		return []string{"get", "list"}
+	}
+	return []string{"create"}
+}
+
 // virtuals are all of them, in the order of discovery.
 var virtuals = []*virtual{
 	{question("", "Binding", "bindings", true, func() schema.Object { return &corev1.Binding{} }), nil},
+	{componentStatuses, nil},
 	{question(authn, "TokenReview", "tokenreviews", false, func() schema.Object { return &authenticationv1.TokenReview{} }), (*Server).reviewToken},
 	{question(authn, "SelfSubjectReview", "selfsubjectreviews", false, func() schema.Object { return &authenticationv1.SelfSubjectReview{} }), (*Server).reviewSelf},
 	{question(authz, "LocalSubjectAccessReview", "localsubjectaccessreviews", true, func() schema.Object { return &authorizationv1.LocalSubjectAccessReview{} }), (*Server).reviewLocalAccess},
@@ -57,12 +65,16 @@ func virtualOf(rt *route) *virtual {
 // serveVirtual answers a question.
 func (s *Server) serveVirtual(x *exchange, v *virtual) {
 	rt := &x.route
+	if v.Resource == componentStatuses {
+		s.componentStatus(x, v.Resource)
+		return
+	}
 	if v.Namespaced != (rt.Namespace != "") || rt.Name != "" {
-		notFoundPage(x)
+		s.notFound(x)
 		return
 	}
 	if rt.Verb != "create" {
-		s.writeError(x, x.r, errMethod(v.GroupResource(), rt.Verb))
+		s.writeError(x, x.r, errMethod(v.Resource, rt.Verb))
 		return
 	}
 	if v.answer == nil { // bindings of old

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/net/websocket"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
 )
@@ -33,15 +36,18 @@ func (s *Server) watch(x *exchange, r *schema.Resource) error {
 			return err
 		}
 	}
-	include, err := includeObject(x.r)
-	if err != nil {
-		return err
+	include := metav1.IncludeMetadata
+	if out.table() {
+		if include, err = includeObject(x.r); err != nil {
+			return err
+		}
 	}
 	ws := &watchStream{
 		s: s, x: x, r: r, o: o, rc: http.NewResponseController(x.ResponseWriter),
-		enc: &frameEncoder{out: out, include: include, resource: r},
-		met: s.met.watchEvents(r),
+		enc: &frameEncoder{out: out, include: include, resource: r, table: s.tableOf(r)},
+		met: s.met.watchEvents(r), views: x.now.views.of(r),
 	}
+	o.filter.show = ws.views.show(x.r.Context())
 	return ws.run()
 }
 
@@ -54,8 +60,16 @@ type watchStream struct {
 	enc *frameEncoder
 	rc  *http.ResponseController
 	met interface{ Inc() }
+	// views are what the client gets to see; nil: what the store has.
+	views *views
 
-	w *store.Watch
+	w      *store.Watch
+	broken bool // an error has ended the stream
+
+	// socket is the WebSocket that the client has opened, gone is closed when
+	// it leaves; nil: the answer is a stream.
+	socket *websocket.Conn
+	gone   chan struct{}
 }
 
 // run opens the watch and sends events until one side ends it. An error is
@@ -69,7 +83,7 @@ func (ws *watchStream) run() error {
 	}
 	w, err := ws.s.cfg.Store.Watch(ws.r, from)
 	if errors.Is(err, store.ErrExpired) {
-		return errExpired(from)
+		return errExpired(from, ws.s.cfg.Store.Version())
 	}
 	if err != nil {
 		return err
@@ -77,15 +91,23 @@ func (ws *watchStream) run() error {
 	defer w.Stop()
 	ws.w = w
 	ws.x.Header().Set("Content-Type", ws.enc.contentType())
+	if isWebSocket(ws.x.r) {
+		ws.overSocket(func() { ws.serve(snap) })
+		return nil
+	}
 	ws.x.WriteHeader(http.StatusOK)
-	if ws.o.initial && !ws.sendInitial(snap) {
-		return nil
-	}
-	if ws.flush() != nil {
-		return nil
-	}
-	ws.follow()
+	ws.serve(snap)
 	return nil
+}
+
+// serve sends what exists, where that is asked for, and then changes.
+func (ws *watchStream) serve(snap store.Snapshot) {
+	if ws.o.initial && !ws.sendInitial(snap) {
+		return
+	}
+	if ws.flush() == nil {
+		ws.follow()
+	}
 }
 
 // sendInitial sends what exists, and the mark at which a client knows that it
@@ -98,7 +120,8 @@ func (ws *watchStream) sendInitial(snap store.Snapshot) bool {
 	send := func(it *store.Item) bool {
 		if f.matches(it) {
 			stuck.Reset(writeWithin)
-			ok = ws.write(ws.enc.item(store.Added, it))
+			frame := ws.initial(it)
+			ok = frame != nil && ws.write(frame)
 		}
 		return ok
 	}
@@ -151,6 +174,8 @@ func (ws *watchStream) follow() {
 			return
 		case <-ws.x.r.Context().Done():
 			return
+		case <-ws.gone:
+			return
 		case <-ws.s.life.Done():
 			return
 		}
@@ -170,6 +195,9 @@ func (ws *watchStream) sendBatch(batch []*store.Event) bool {
 	var stuck *time.Timer
 	for _, e := range batch {
 		frame := ws.frame(e)
+		if ws.broken {
+			return false
+		}
 		if frame == nil {
 			continue
 		}
@@ -182,35 +210,78 @@ func (ws *watchStream) sendBatch(batch []*store.Event) bool {
 		}
 		sent = true
 	}
-	return !sent || ws.rc.Flush() == nil
+	return !sent || ws.socket != nil || ws.rc.Flush() == nil
 }
 
-// frame encodes an event for this client. What a selector matches may come and
-// go without the object being created or deleted.
+// initial encodes an object that exists; nil when it cannot be shown.
+func (ws *watchStream) initial(it *store.Item) []byte {
+	shown, err := ws.views.one(ws.x.r.Context(), it)
+	if err != nil {
+		ws.fail(err)
+		return nil
+	}
+	return ws.enc.item(store.Added, shown)
+}
+
+// frame encodes an event for this client; nil leaves it out. What a selector
+// matches may come and go without the object being created or deleted.
 func (ws *watchStream) frame(e *store.Event) []byte {
 	f := &ws.o.filter
+	t, it := store.EventType(""), e.Item
 	switch was, is := f.matches(e.Prev), f.matches(e.Item); {
 	case e.Type == store.Deleted:
 		if was || is && e.Prev == nil {
-			return ws.enc.event(store.Deleted, e)
+			t = store.Deleted
 		}
 	case is && was:
-		return ws.enc.event(store.Modified, e)
+		t = store.Modified
 	case is:
-		return ws.enc.event(store.Added, e)
+		t = store.Added
 	case was:
-		return ws.enc.item(store.Deleted, e.Gone())
+		t, it = store.Deleted, e.Gone()
 	}
-	return nil
+	if t == "" {
+		return nil
+	}
+	if ws.enc.out.Convert.Kind == "PartialObjectMetadataList" {
+		ws.broken = true // as upstream, which finds out with the first event
+		return nil
+	}
+	shown, err := ws.views.one(ws.x.r.Context(), it)
+	switch {
+	case err != nil:
+		ws.fail(err)
+		return nil
+	case shown == e.Item:
+		return ws.enc.event(t, e)
+	}
+	return ws.enc.item(t, shown)
+}
+
+// fail ends the stream with an error that the client sees.
+func (ws *watchStream) fail(err error) {
+	if ws.broken {
+		return
+	}
+	ws.broken = true
+	if ws.write(ws.enc.failure(err)) {
+		_ = ws.flush()
+	}
 }
 
 func (ws *watchStream) write(frame []byte) bool {
 	ws.met.Inc()
+	if ws.socket != nil {
+		return ws.send(frame) == nil
+	}
 	_, err := ws.x.Write(frame)
 	return err == nil
 }
 
 func (ws *watchStream) flush() error {
+	if ws.socket != nil {
+		return nil
+	}
 	defer ws.x.guardWrite().Stop()
 	return ws.rc.Flush()
 }
@@ -225,7 +296,7 @@ func (ws *watchStream) sendEnd() {
 	if !errors.Is(ws.w.Err(), store.ErrExpired) {
 		return
 	}
-	if ws.write(ws.enc.failure(errExpired(ws.w.Progress()))) {
+	if ws.write(ws.enc.failure(errExpired(ws.w.Progress(), ws.s.cfg.Store.Version()))) {
 		_ = ws.flush()
 	}
 }

@@ -95,6 +95,7 @@ func (s *Server) create(x *exchange, r *schema.Resource) error {
 	if err := setNamespace(r, &x.route, o); err != nil {
 		return err
 	}
+	x.event.Request(r, x.route.Subresource, o)
 	made, err := s.cfg.Registry.Create(x.r.Context(), r, o, q.options(x, schema.Key{}))
 	if err != nil {
 		return err
@@ -122,6 +123,7 @@ func (s *Server) update(x *exchange, r *schema.Resource) error {
 	case o.GetName() != x.route.Name:
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", o.GetName(), x.route.Name))
 	}
+	x.event.Request(r, x.route.Subresource, o)
 	done, err := s.cfg.Registry.Update(x.r.Context(), r, o, q.options(x, key(r, &x.route)))
 	if err != nil {
 		return err
@@ -178,6 +180,9 @@ func patchType(r *http.Request, res *schema.Resource) (types.PatchType, error) {
 		}
 		names = append(names, string(t))
 	}
+	if res.HasProtobuf() { // upstream's router refuses it
+		return "", apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", kschema.GroupResource{}, "", "415: Unsupported Media Type", 0, false)
+	}
 	return "", errUnsupportedMediaType(names)
 }
 
@@ -204,6 +209,7 @@ func (s *Server) patch(x *exchange, r *schema.Resource) error {
 			return err
 		}
 	}
+	x.event.Patch(data)
 	o, created, err := s.cfg.Registry.PatchOrCreate(x.r.Context(), r, key(r, &x.route), t, data, q.options(x, key(r, &x.route)))
 	if err != nil {
 		return err

@@ -1,41 +1,62 @@
 package auth
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"net/http"
-	"strings"
-	"sync"
+	"slices"
 	"time"
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Tokens checks bearer tokens. *token.Authority is one.
+// Tokens checks service-account tokens. *token.Authority is one.
 type Tokens interface {
 	Authenticate(token string, audiences []string) (user.Info, []string, error)
 }
 
-// AuthenticatorConfig is what authentication needs.
+// Passwords checks names and passwords. *basic.File is one.
+type Passwords interface {
+	Authenticate(name, password string) (user.Info, bool)
+}
+
+// AuthenticatorConfig is what authentication needs. What is nil is off.
 type AuthenticatorConfig struct {
 	// Pool holds the CAs that issue client certificates.
 	Pool *x509.CertPool
-	// Tokens checks bearer tokens. nil refuses all.
-	Tokens Tokens
+	// FrontProxy trusts a proxy that names the user in headers.
+	FrontProxy *FrontProxy
+	// Passwords checks basic authentication.
+	Passwords Passwords
+
+	// Bearer tokens are shown to these in turn. The first that knows one wins.
+	Static    authenticator.Token // a token file (OpenTokenFile)
+	Tokens    Tokens              // service accounts
+	Bootstrap authenticator.Token // bootstrap.Tokens
+	OIDC      authenticator.Token // oidc.Open
+	Webhook   authenticator.Token // webhook.OpenTokens
+	// Audiences are those of the API server, which tokens without an audience
+	// of their own are for. Default: token.Authority.Audiences' default.
+	Audiences []string
+
 	// Anonymous lets requests without credentials through as system:anonymous.
 	// RBAC lets it see the health and version endpoints only.
 	Anonymous bool
+	// AnonymousPaths, if any, are the only paths where Anonymous holds.
+	AnonymousPaths []string
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
 
-// Authenticator says whom a request is from.
+// Authenticator says whom a request is from. It is safe for concurrent use.
 type Authenticator struct {
-	cfg   AuthenticatorConfig
-	certs certCache
+	cfg    AuthenticatorConfig
+	certs  certCache
+	token  authenticator.Token // nil: no bearer tokens
+	bearer []authenticator.Request
 }
 
 // NewAuthenticator returns an authenticator.
@@ -43,152 +64,78 @@ func NewAuthenticator(cfg AuthenticatorConfig) *Authenticator {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Authenticator{cfg: cfg}
+	if len(cfg.Audiences) == 0 {
+		cfg.Audiences = []string{"https://kubernetes.default.svc.cluster.local"}
+	}
+	a := &Authenticator{cfg: cfg, token: tokenChain(&cfg)}
+	if a.token != nil {
+		a.bearer = []authenticator.Request{bearertoken.New(a.token), websocket.NewProtocolAuthenticator(a.token)}
+	}
+	return a
 }
 
-// errUnverified is why a certificate of the right CA is refused all the same.
-var errUnverified = errors.New("certificate not valid")
-
-// Authenticate returns the user of a request. ok is false when the request has
-// no credentials. An error says that it has some and that they are no good: the
+// Authenticate returns the user of a request. The kinds of credentials are
+// tried in upstream's order (front proxy, certificate, password, bearer token,
+// token of a WebSocket); the first good one wins. ok is false when the request
+// has none. An error says that it has some and that they are no good: the
 // answer is 401 either way, and nobody falls back to anonymous with a bad
-// credential. The Authorization header is removed when it was used.
+// credential. Credentials in headers are removed when they were used.
+//
+// As upstream, an Authorization header of a kind that is not configured is no
+// credential, and neither is a certificate without a common name.
 func (a *Authenticator) Authenticate(r *http.Request) (user.Info, bool, error) {
-	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-		u, err := a.certificate(r.TLS.PeerCertificates)
-		return u, err == nil, err
-	}
-	if token, ok := bearer(r); ok {
-		if a.cfg.Tokens == nil {
-			return nil, false, errors.New("bearer tokens are not accepted")
+	var errs []error
+	for _, try := range [...]func(*http.Request) (user.Info, bool, error){a.proxied, a.certificate, a.password} {
+		u, ok, err := try(r)
+		if ok {
+			return withAuthenticated(u), true, nil
 		}
-		u, _, err := a.cfg.Tokens.Authenticate(token, nil)
 		if err != nil {
-			return nil, false, fmt.Errorf("invalid bearer token: %w", err)
+			errs = append(errs, err)
 		}
-		r.Header.Del("Authorization")
-		return withAuthenticated(u), true, nil
 	}
-	if r.Header.Get("Authorization") != "" {
-		return nil, false, errors.New("unknown kind of credentials in the Authorization header")
+	for _, b := range a.bearer {
+		resp, ok, err := b.AuthenticateRequest(r)
+		if ok {
+			return withAuthenticated(resp.User), true, nil
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
 	}
-	if a.cfg.Anonymous {
+	if len(errs) > 0 {
+		return nil, false, utilerrors.NewAggregate(errs)
+	}
+	if a.cfg.Anonymous && (len(a.cfg.AnonymousPaths) == 0 || slices.Contains(a.cfg.AnonymousPaths, r.URL.Path)) {
 		return &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}, true, nil
 	}
 	return nil, false, nil
 }
 
-// AuthenticateToken answers a TokenReview: whom a token speaks for, and for
-// which of the audiences.
-func (a *Authenticator) AuthenticateToken(token string, audiences []string) (user.Info, []string, error) {
-	if a.cfg.Tokens == nil {
-		return nil, nil, errors.New("bearer tokens are not accepted")
+func (a *Authenticator) password(r *http.Request) (user.Info, bool, error) {
+	if a.cfg.Passwords == nil {
+		return nil, false, nil
 	}
-	u, got, err := a.cfg.Tokens.Authenticate(token, audiences)
-	if err != nil {
-		return nil, nil, err
+	name, password, ok := r.BasicAuth()
+	if !ok {
+		return nil, false, nil
 	}
-	return withAuthenticated(u), got, nil
+	u, ok := a.cfg.Passwords.Authenticate(name, password)
+	if !ok {
+		return nil, false, errPassword
+	}
+	r.Header.Del("Authorization")
+	return u, true, nil
 }
 
-// bearer returns the token of a request's Authorization header.
-func bearer(r *http.Request) (string, bool) {
-	scheme, token, ok := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
-	if ok && strings.EqualFold(scheme, "bearer") {
-		if token = strings.TrimSpace(token); token != "" {
-			return token, true
-		}
-	}
-	return "", false
-}
-
+// withAuthenticated adds the group of everybody who is known.
 func withAuthenticated(u user.Info) user.Info {
+	groups := u.GetGroups()
+	if slices.Contains(groups, user.AllAuthenticated) || slices.Contains(groups, user.AllUnauthenticated) {
+		return u
+	}
 	return &user.DefaultInfo{
 		Name: u.GetName(), UID: u.GetUID(), Extra: u.GetExtra(),
-		Groups: append(append([]string{}, u.GetGroups()...), user.AllAuthenticated),
+		Groups: append(append(make([]string, 0, len(groups)+1), groups...), user.AllAuthenticated),
 	}
-}
-
-// certificate verifies a client's chain, once for each certificate: a
-// signature costs 80 us and a client sends thousands of requests with one.
-func (a *Authenticator) certificate(chain []*x509.Certificate) (user.Info, error) {
-	leaf := chain[0]
-	id := sha256.Sum256(leaf.Raw)
-	now := a.cfg.Now()
-	v, ok := a.certs.get(id)
-	if !ok {
-		until, err := a.verify(chain, now)
-		if err != nil {
-			return nil, err
-		}
-		v = verified{user: certUser(leaf, id), from: leaf.NotBefore, until: until}
-		a.certs.put(id, v)
-	}
-	if now.Before(v.from) || now.After(v.until) {
-		return nil, fmt.Errorf("verify client certificate of %q: %w: expired or not yet valid", leaf.Subject.CommonName, errUnverified)
-	}
-	return v.user, nil
-}
-
-// verify checks the chain against the CA and returns until when it holds.
-func (a *Authenticator) verify(chain []*x509.Certificate, now time.Time) (time.Time, error) {
-	opts := x509.VerifyOptions{
-		Roots: a.cfg.Pool, Intermediates: x509.NewCertPool(), CurrentTime: now,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	for _, c := range chain[1:] {
-		opts.Intermediates.AddCert(c)
-	}
-	leaf := chain[0]
-	chains, err := leaf.Verify(opts)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("verify client certificate of %q: %w", leaf.Subject.CommonName, err)
-	}
-	if leaf.Subject.CommonName == "" {
-		return time.Time{}, fmt.Errorf("verify client certificate: %w: no common name", errUnverified)
-	}
-	until := leaf.NotAfter
-	for _, c := range chains[0] {
-		if c.NotAfter.Before(until) {
-			until = c.NotAfter
-		}
-	}
-	return until, nil
-}
-
-func certUser(leaf *x509.Certificate, id [sha256.Size]byte) user.Info {
-	return &user.DefaultInfo{
-		Name:   leaf.Subject.CommonName,
-		Groups: append(append([]string{}, leaf.Subject.Organization...), user.AllAuthenticated),
-		Extra:  map[string][]string{user.CredentialIDKey: {"X509SHA256=" + hex.EncodeToString(id[:])}},
-	}
-}
-
-type verified struct {
-	user        user.Info
-	from, until time.Time
-}
-
-// maxCerts bounds the memory of a server that sees ever new certificates.
-const maxCerts = 8192
-
-type certCache struct {
-	mu sync.RWMutex
-	m  map[[sha256.Size]byte]verified
-}
-
-func (c *certCache) get(id [sha256.Size]byte) (verified, bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	v, ok := c.m[id]
-	return v, ok
-}
-
-func (c *certCache) put(id [sha256.Size]byte, v verified) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.m == nil || len(c.m) >= maxCerts {
-		c.m = map[[sha256.Size]byte]verified{}
-	}
-	c.m[id] = v
 }

@@ -24,6 +24,10 @@ type Fake struct {
 	// set while nobody writes.
 	Reject func(verb Verb, r *schema.Resource, subresource string, o schema.Object) error
 
+	// Catalog names the custom resources that Put is given objects of. To be set
+	// before.
+	Catalog *schema.Live
+
 	rejecting sync.Mutex
 
 	mu        sync.Mutex
@@ -72,7 +76,7 @@ func NewFake(objects ...schema.Object) *Fake {
 // for the setting of a test; nothing of the API's rules is applied but a UID,
 // a creation time and a new resource version.
 func (f *Fake) Put(o schema.Object) schema.Object {
-	r := schema.ResourceOf(o)
+	r := f.Catalog.Load().ResourceOf(o)
 	next := deepCopy(o)
 	stampNew(r, next)
 	f.mu.Lock()

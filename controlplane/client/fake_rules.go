@@ -4,11 +4,13 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/writ-os/writ/schema"
 )
@@ -27,12 +29,23 @@ func field(o schema.Object, name string) reflect.Value {
 }
 
 func copyField(to, from schema.Object, name string) {
+	if u, ok := to.(*unstructured.Unstructured); ok {
+		name = strings.ToLower(name)
+		delete(u.Object, name)
+		if v, ok := from.(*unstructured.Unstructured).Object[name]; ok {
+			u.Object[name] = v
+		}
+		return
+	}
 	if f := field(to, name); f.IsValid() {
 		f.Set(field(from, name))
 	}
 }
 
 func resetStatus(o schema.Object) {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		delete(u.Object, "status")
+	}
 	if f := field(o, "Status"); f.IsValid() {
 		f.SetZero()
 	}
@@ -41,6 +54,15 @@ func resetStatus(o schema.Object) {
 // counted is what a generation counts: the spec, and of a Deployment the
 // annotations too.
 func counted(o schema.Object) any {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		m := map[string]any{}
+		for k, v := range u.Object {
+			if k != "metadata" && k != "status" {
+				m[k] = v
+			}
+		}
+		return m
+	}
 	if d, ok := o.(*appsv1.Deployment); ok {
 		return []any{d.Spec, d.Annotations}
 	}

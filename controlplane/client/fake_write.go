@@ -112,7 +112,7 @@ func (f *Fake) update(r *schema.Resource, o schema.Object, sub string) (schema.O
 	if equality.Semantic.DeepEqual(old, next) {
 		return old, nil
 	}
-	if sub != "status" && r.Status && !equality.Semantic.DeepEqual(counted(old), counted(next)) {
+	if sub != "status" && sub != "approval" && r.Status && !equality.Semantic.DeepEqual(counted(old), counted(next)) {
 		next.SetGeneration(old.GetGeneration() + 1)
 	}
 	if next.GetDeletionTimestamp() != nil && nothingHolds(next) {
@@ -132,7 +132,7 @@ func merged(r *schema.Resource, old, o schema.Object, sub string) (schema.Object
 			copyField(next, old, "Status")
 		}
 		return next, nil
-	case "status":
+	case "status", "approval":
 		next := deepCopy(o)
 		keepIdentity(next, old)
 		copyField(next, deepCopy(old), "Spec")

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/unstructuredscheme"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -34,17 +36,25 @@ type RemoteConfig struct {
 }
 
 // RemoteClient talks to an API server over HTTPS: protobuf for the kinds of
-// Kubernetes, JSON for those of writ.dev, no throttle of its own.
+// Kubernetes, JSON for those of writ.dev and for custom resources, no throttle
+// of its own.
 type RemoteClient struct {
 	config  *rest.Config
 	http    *http.Client
 	manager string
 
 	mu    sync.Mutex
-	rests map[string]*rest.RESTClient // by apiVersion
+	rests map[restKey]*rest.RESTClient
 }
 
 var _ Interface = (*RemoteClient)(nil)
+
+// restKey is what a REST client is for: the kinds of a group and version that
+// have Go types, or those that have none.
+type restKey struct {
+	apiVersion string
+	dynamic    bool
+}
 
 // NewRemote returns a client of a server. It opens no connection yet.
 func NewRemote(cfg RemoteConfig) (*RemoteClient, error) {
@@ -66,14 +76,15 @@ func NewRemote(cfg RemoteConfig) (*RemoteClient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build HTTP client: %w", err)
 	}
-	return &RemoteClient{config: config, http: h, manager: cfg.FieldManager, rests: map[string]*rest.RESTClient{}}, nil
+	return &RemoteClient{config: config, http: h, manager: cfg.FieldManager, rests: map[restKey]*rest.RESTClient{}}, nil
 }
 
 // rest returns the REST client of the resource's group and version.
 func (c *RemoteClient) rest(r *schema.Resource) (*rest.RESTClient, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if rc := c.rests[r.APIVersion()]; rc != nil {
+	key := restKey{r.APIVersion(), r.Custom != nil || dynamic(r)}
+	if rc := c.rests[key]; rc != nil {
 		return rc, nil
 	}
 	config := rest.CopyConfig(c.config)
@@ -86,15 +97,24 @@ func (c *RemoteClient) rest(r *schema.Resource) (*rest.RESTClient, error) {
 	config.NegotiatedSerializer = schema.Codecs.WithoutConversion()
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	if r.Group == v1alpha1.GroupVersion.Group {
+	if key.dynamic {
+		config.NegotiatedSerializer = unstructuredscheme.NewUnstructuredNegotiatedSerializer()
+	}
+	if key.dynamic || r.Group == v1alpha1.GroupVersion.Group {
 		config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	}
 	rc, err := rest.RESTClientForConfigAndClient(config, c.http)
 	if err != nil {
 		return nil, fmt.Errorf("build client of %s: %w", gv, err)
 	}
-	c.rests[r.APIVersion()] = rc
+	c.rests[key] = rc
 	return rc, nil
+}
+
+// dynamic says whether the objects of a resource have no Go type.
+func dynamic(r *schema.Resource) bool {
+	_, ok := r.New().(*unstructured.Unstructured)
+	return ok
 }
 
 // request begins a request for an object, or for a collection where name is

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,6 +81,9 @@ func allocated(s *corev1.Service) (netip.Addr, []int32) {
 			ports = append(ports, p.NodePort)
 		}
 	}
+	if p := s.Spec.HealthCheckNodePort; p != 0 && !seen[p] {
+		ports = append(ports, p)
+	}
 	ip, err := netip.ParseAddr(s.Spec.ClusterIP)
 	if err != nil {
 		return netip.Addr{}, ports // "" or None
@@ -100,6 +104,9 @@ func (a *allocator) service(s *store.Store, c *claims, svc, old *corev1.Service)
 	}
 	if svc != nil && needsNodePorts(svc) {
 		errs = append(errs, a.claimPorts(c, svc, oldPorts)...)
+	}
+	if svc != nil && needsHealthPort(svc) {
+		errs = append(errs, a.claimHealthPort(c, svc, oldPorts)...)
 	}
 	if len(errs) > 0 {
 		return errs
@@ -240,6 +247,28 @@ func (a *allocator) claimPorts(c *claims, svc *corev1.Service, had []int32) fiel
 		p.NodePort = n
 	}
 	return errs
+}
+
+// claimHealthPort gives a Service the port of its health check, from the range
+// of node ports.
+func (a *allocator) claimHealthPort(c *claims, svc *corev1.Service, had []int32) field.ErrorList {
+	at, p := field.NewPath("spec", "healthCheckNodePort"), svc.Spec.HealthCheckNodePort
+	switch {
+	case p == 0:
+		n, ok := a.freePort()
+		if !ok {
+			return field.ErrorList{field.InternalError(at, fmt.Errorf("failed to allocate a nodePort: %w", errPortsFull))}
+		}
+		svc.Spec.HealthCheckNodePort, p = n, n
+	case slices.Contains(had, p):
+		return nil
+	default:
+		if err := a.portFree(p); err != nil {
+			return field.ErrorList{field.Invalid(at, p, err.Error())}
+		}
+	}
+	a.takePort(c, p)
+	return nil
 }
 
 func (a *allocator) portFree(p int32) error {

@@ -17,25 +17,34 @@ import (
 
 // applyPatch is server-side apply of a patch in YAML or JSON over an overlay.
 func (g *Registry) applyPatch(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, data []byte, w client.WriteOptions) (e *entry, created bool, err error) {
+	patch, err := readApplied(ctx, data, w)
+	if err != nil {
+		return nil, false, err
+	}
+	return g.apply(ctx, ov, r, key, patch, w)
+}
+
+// readApplied reads an apply patch.
+func readApplied(ctx context.Context, data []byte, w client.WriteOptions) (*unstructured.Unstructured, error) {
 	if w.FieldManager == "" {
-		return nil, false, apierrors.NewBadRequest("fieldManager is required for apply patch")
+		return nil, apierrors.NewBadRequest("fieldManager is required for apply patch")
 	}
 	patch := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(data, &patch.Object); err != nil {
-		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
 	if strict := w.FieldValidation; strict == metav1.FieldValidationStrict || strict == metav1.FieldValidationWarn {
 		if err := yaml.UnmarshalStrict(data, &map[string]any{}); err != nil {
 			if strict == metav1.FieldValidationStrict {
-				return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
 			}
 			warning.AddWarning(ctx, "", err.Error())
 		}
 	}
 	if patch.Object == nil {
-		return nil, false, apierrors.NewBadRequest("error decoding YAML: the patch is empty")
+		return nil, apierrors.NewBadRequest("error decoding YAML: the patch is empty")
 	}
-	return g.apply(ctx, ov, r, key, patch, w)
+	return patch, nil
 }
 
 // apply admits what a manager declares of an object over an overlay.
@@ -43,7 +52,10 @@ func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, k
 	if err := checkApplied(r, patch, key); err != nil {
 		return nil, false, err
 	}
-	old := ov.get(r, key)
+	old, err := current(ctx, ov, r, key)
+	if err != nil {
+		return nil, false, err
+	}
 	if old == nil && opt.Subresource != "" {
 		return nil, false, notFound(r, key.Name)
 	}
@@ -59,17 +71,20 @@ func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, k
 	if len(old.GetManagedFields()) > 0 || !declaresNothing(patch) {
 		// Of an object without owners the first apply would make everything
 		// owned: for a patch that says nothing but the name, a write for nothing.
-		if o, err = g.fields.apply(r, opt.Subresource, old, patch, opt.FieldManager, opt.Force); err != nil {
+		if o, err = g.fields.apply(ctx, r, opt.Subresource, old, patch, opt.FieldManager, opt.Force); err != nil {
 			return nil, false, err
 		}
 	}
-	w := g.newWrite(ctx, ov, "patch", r, opt.Subresource, key, opt.FieldManager, opt.DryRun)
-	w.apply = true
+	w := g.newWrite(ctx, ov, "update", r, opt.Subresource, key, opt)
+	w.apply, w.patch = true, true
 	if v := patch.GetResourceVersion(); v != "" {
 		o.SetResourceVersion(v)
 	}
 	if uid := patch.GetUID(); uid != "" {
 		o.SetUID(uid)
+	}
+	if r.Namespaced {
+		o.SetNamespace(key.Namespace)
 	}
 	e, err = w.update(ctx, o, old)
 	return e, false, err
@@ -80,13 +95,19 @@ func (g *Registry) applyNew(ctx context.Context, ov *overlay, r *schema.Resource
 	if v := patch.GetResourceVersion(); v != "" && v != "0" {
 		return nil, conflictError(r, key.Name)
 	}
-	o, err := g.fields.apply(r, "", r.New(), patch, opt.FieldManager, false)
+	o, err := g.fields.apply(ctx, r, "", empty(working(r)), patch, opt.FieldManager, false)
 	if err != nil {
 		return nil, err
 	}
 	defaults.Apply(o)
+	if u, ok := o.(*unstructured.Unstructured); ok && r.Custom != nil {
+		complete(r, u)
+	}
+	if err := placeIn(r, o, key.Namespace); err != nil {
+		return nil, err
+	}
 	fillMeta(o)
-	w := g.newWrite(ctx, ov, "create", r, "", key, opt.FieldManager, opt.DryRun)
+	w := g.newWrite(ctx, ov, "create", r, "", key, opt)
 	w.apply = true
 	return w.create(ctx, o)
 }
@@ -110,15 +131,8 @@ func declaresNothing(patch *unstructured.Unstructured) bool {
 // checkApplied refuses a patch that is not of the object of the request, and
 // fills in what it may leave out.
 func checkApplied(r *schema.Resource, patch *unstructured.Unstructured, key schema.Key) error {
-	if got, want := patch.GroupVersionKind(), r.GVK(); got != want {
-		if got.Kind == "" || got.Version == "" {
-			return apierrors.NewBadRequest("invalid object type: the patch must have apiVersion and kind")
-		}
-		if got.GroupVersion() != want.GroupVersion() {
-			return apierrors.NewBadRequest(fmt.Sprintf(
-				"Incorrect version specified in apply patch. Specified patch version: %s, expected: %s", got.GroupVersion(), want.GroupVersion()))
-		}
-		return apierrors.NewBadRequest(fmt.Sprintf("the kind in the data (%s) does not match the expected kind (%s)", got.Kind, want.Kind))
+	if got := patch.GroupVersionKind(); got != r.GVK() {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
 	}
 	if patch.GetManagedFields() != nil {
 		return apierrors.NewBadRequest("metadata.managedFields must be nil")
@@ -130,13 +144,8 @@ func checkApplied(r *schema.Resource, patch *unstructured.Unstructured, key sche
 		return apierrors.NewBadRequest(fmt.Sprintf(
 			"the name of the object (%s) does not match the name on the URL (%s)", patch.GetName(), key.Name))
 	}
-	if !r.Namespaced {
-		return nil
-	}
-	if patch.GetNamespace() == "" {
-		patch.SetNamespace(key.Namespace)
-	}
-	if patch.GetNamespace() != key.Namespace {
+	// A namespace that the patch leaves out stays so: it is not declared.
+	if ns := patch.GetNamespace(); r.Namespaced && ns != "" && ns != key.Namespace {
 		return apierrors.NewBadRequest(namespaceDiffers)
 	}
 	return nil

@@ -248,6 +248,9 @@ func TestEviction(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: p.GetLabels()}},
 	})
+	if _, err := g.Patch(person, pods, key("p"), types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`), client.WriteOptions{Subresource: "status"}); err != nil {
+		t.Fatal(err)
+	}
 	ev := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
 	post := func() error {
 		_, err := g.Create(person, pods, ev, client.WriteOptions{Subresource: "eviction", Key: key("p")})

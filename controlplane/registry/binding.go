@@ -18,7 +18,7 @@ import (
 
 // bind is POST pods/binding.
 func (g *Registry) bind(ctx context.Context, r *schema.Resource, key schema.Key, o schema.Object, w client.WriteOptions) (schema.Object, error) {
-	return g.one(ctx, w.DryRun, func(ov *overlay) (*entry, error) {
+	return g.one(ctx, r, w.DryRun, func(ov *overlay) (*entry, error) {
 		return g.bindOver(ctx, ov, r, key, o, w)
 	})
 }
@@ -42,7 +42,7 @@ func (g *Registry) bindOver(ctx context.Context, ov *overlay, r *schema.Resource
 	if err := bindable(r, old, b); err != nil {
 		return nil, err
 	}
-	w := g.newWrite(ctx, ov, "create", r, "binding", key, opt.FieldManager, opt.DryRun)
+	w := g.newWrite(ctx, ov, "create", r, "binding", key, opt)
 	a := w.attributes(b, nil)
 	if err := g.mutate(ctx, a); err != nil {
 		return nil, err
@@ -109,12 +109,13 @@ func (g *Registry) evict(ctx context.Context, r *schema.Resource, key schema.Key
 		}
 		d.DryRun = d.DryRun || len(opt.DryRun) > 0
 	}
-	return g.one(ctx, d.DryRun, func(ov *overlay) (*entry, error) {
+	return g.one(ctx, r, d.DryRun, func(ov *overlay) (*entry, error) {
 		pod, ok := ov.get(r, key).(*corev1.Pod)
 		if !ok {
 			return nil, notFound(r, key.Name)
 		}
-		if !podEnded(pod) && pod.DeletionTimestamp == nil {
+		// What does not run, or ends already, disrupts nobody.
+		if !podEnded(pod) && pod.Status.Phase != corev1.PodPending && pod.DeletionTimestamp == nil {
 			if err := g.disrupt(ov, pod); err != nil {
 				return nil, err
 			}
@@ -139,11 +140,15 @@ func (g *Registry) disrupt(ov *overlay, pod *corev1.Pod) error {
 		found = b
 	}
 	switch {
-	case found == nil:
+	case found == nil || spares(found, pod):
 		return nil
 	case found.Status.ObservedGeneration < found.Generation:
 		return tooManyRequests(found.Name, "The disruption budget %s is still being processed by the server.", found.Name)
-	case found.Status.DisruptionsAllowed <= 0:
+	case found.Status.DisruptionsAllowed < 0:
+		return apierrors.NewForbidden(budgets.GroupResource(), found.Name, errors.New("pdb disruptions allowed is negative"))
+	case len(found.Status.DisruptedPods) > maxDisrupted:
+		return apierrors.NewForbidden(budgets.GroupResource(), found.Name, errors.New("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
+	case found.Status.DisruptionsAllowed == 0:
 		return tooManyRequests(found.Name, "The disruption budget %s needs %d healthy pods and has %d currently",
 			found.Name, found.Status.DesiredHealthy, found.Status.CurrentHealthy)
 	}
@@ -155,6 +160,24 @@ func (g *Registry) disrupt(ov *overlay, pod *corev1.Pod) error {
 	b.Status.DisruptedPods[pod.Name] = now()
 	ov.put(budgets, schema.KeyOf(b), b)
 	return nil
+}
+
+// maxDisrupted is how many evictions may wait for the budget's controller to see
+// them.
+const maxDisrupted = 2000
+
+// spares says that a pod may go without asking its budget: it is not ready, so
+// nobody is disrupted, and the budget allows that (KEP-3017).
+func spares(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return false
+		}
+	}
+	if p := b.Spec.UnhealthyPodEvictionPolicy; p != nil && *p == policyv1.AlwaysAllow {
+		return true
+	}
+	return b.Status.DesiredHealthy > 0 && b.Status.CurrentHealthy >= b.Status.DesiredHealthy
 }
 
 func tooManyRequests(budget, format string, args ...any) error {

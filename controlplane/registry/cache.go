@@ -11,6 +11,9 @@ import (
 )
 
 // cache is the store's own copy as a client.Cache: nothing is held twice.
+// Objects are in the version in which they are stored. A subscription to a
+// custom resource ends when its definition goes; who comes after must subscribe
+// again.
 type cache struct{ g *Registry }
 
 var _ client.Cache = cache{}
@@ -86,11 +89,11 @@ func deliver(ctx context.Context, w feed, from schema.ResourceVersion, follow fu
 		from = drain(ctx, w, from, fn)
 		ended := w.Err()
 		w.Stop()
-		if ctx.Err() != nil || errors.Is(ended, store.ErrClosed) {
+		if ctx.Err() != nil || over(ended) {
 			return nil
 		}
 		var err error
-		if w, err = follow(from); errors.Is(err, store.ErrClosed) {
+		if w, err = follow(from); over(err) {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("follow from %v again, after %w: %w", from, ended, err)
@@ -118,6 +121,12 @@ func drain(ctx context.Context, w feed, from schema.ResourceVersion, fn func(cli
 			return from
 		}
 	}
+}
+
+// over says that there will be no more events: the store has closed, or the
+// definition of the resource is gone.
+func over(err error) bool {
+	return errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrNotKept)
 }
 
 func event(e *store.Event) client.Event {

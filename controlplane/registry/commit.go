@@ -51,17 +51,21 @@ func (g *Registry) attempt(ctx context.Context, o *overlay, dryRun bool, fn func
 		if it == nil {
 			continue
 		}
-		if e := entries[i]; e.object == nil {
+		switch e := entries[i]; {
+		case e.object == nil && e.own:
+			e.last.SetResourceVersion(it.Version.String())
+		case e.object == nil:
 			e.last = it.Object
-		} else {
+		default:
 			e.object = it.Object
 		}
 	}
 	return nil
 }
 
-// one runs a transaction of one write and returns the object as stored.
-func (g *Registry) one(ctx context.Context, dryRun bool, fn func(*overlay) (*entry, error)) (schema.Object, error) {
+// one runs a transaction of one write and returns the object as stored, in the
+// version of the request.
+func (g *Registry) one(ctx context.Context, r *schema.Resource, dryRun bool, fn func(*overlay) (*entry, error)) (schema.Object, error) {
 	var e *entry
 	err := g.transaction(ctx, dryRun, func(o *overlay) error {
 		var err error
@@ -71,5 +75,5 @@ func (g *Registry) one(ctx context.Context, dryRun bool, fn func(*overlay) (*ent
 	if err != nil {
 		return nil, err
 	}
-	return e.result(), nil
+	return asked(ctx, r, e.result())
 }

@@ -26,7 +26,7 @@ func (g *Registry) Create(ctx context.Context, r *schema.Resource, o schema.Obje
 	default:
 		return nil, subresourceNotFound(r, w.Subresource, w.Key.Name)
 	}
-	return g.one(ctx, w.DryRun, func(ov *overlay) (*entry, error) {
+	return g.one(ctx, r, w.DryRun, func(ov *overlay) (*entry, error) {
 		return g.create(ctx, ov, r, o.DeepCopyObject().(schema.Object), w)
 	})
 }
@@ -35,6 +35,10 @@ func (g *Registry) Create(ctx context.Context, r *schema.Resource, o schema.Obje
 func (g *Registry) create(ctx context.Context, ov *overlay, r *schema.Resource, o schema.Object, w client.WriteOptions) (*entry, error) {
 	if v := o.GetResourceVersion(); v != "" && v != "0" {
 		return nil, apierrors.NewBadRequest(versionOnCreate)
+	}
+	o, err := intoWorking(ctx, r, o)
+	if err != nil {
+		return nil, err
 	}
 	if err := placeIn(r, o, w.Key.Namespace); err != nil {
 		return nil, err
@@ -47,7 +51,7 @@ func (g *Registry) create(ctx context.Context, ov *overlay, r *schema.Resource, 
 		return nil, alreadyExists(r, key.Name)
 	}
 	fillMeta(o)
-	return g.newWrite(ctx, ov, "create", r, "", key, w.FieldManager, w.DryRun).create(ctx, o)
+	return g.newWrite(ctx, ov, "create", r, "", key, w).create(ctx, o)
 }
 
 // placeIn makes the namespace of an object the one of the request, if the

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
@@ -23,7 +24,7 @@ func (g *Registry) Delete(ctx context.Context, r *schema.Resource, key schema.Ke
 // gone; it is not when it ends gracefully or a finalizer holds it.
 func (g *Registry) DeleteObject(ctx context.Context, r *schema.Resource, key schema.Key, d client.DeleteOptions) (o schema.Object, gone bool, err error) {
 	var e *entry
-	o, err = g.one(ctx, d.DryRun, func(ov *overlay) (*entry, error) {
+	o, err = g.one(ctx, r, d.DryRun, func(ov *overlay) (*entry, error) {
 		var err error
 		e, err = g.delete(ctx, ov, r, key, d)
 		return e, err
@@ -42,7 +43,11 @@ func (g *Registry) DeleteCollection(ctx context.Context, r *schema.Resource, o c
 	}
 	s := g.store.Snapshot(r)
 	list := client.List{ResourceVersion: s.Version().String()}
-	for it := range Select(s, r, o) {
+	items, err := g.selected(ctx, s, r, o)
+	if err != nil {
+		return client.List{}, err
+	}
+	for _, it := range items {
 		last, _, err := g.DeleteObject(ctx, r, it.Key, d)
 		if apierrors.IsNotFound(err) {
 			continue
@@ -57,11 +62,15 @@ func (g *Registry) DeleteCollection(ctx context.Context, r *schema.Resource, o c
 
 // delete admits the deletion of an object over an overlay.
 func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, d client.DeleteOptions) (*entry, error) {
-	old := ov.get(r, key)
+	old, err := current(ctx, ov, r, key)
+	if err != nil {
+		return nil, err
+	}
 	if old == nil {
 		return nil, notFound(r, key.Name)
 	}
-	w := g.newWrite(ctx, ov, "delete", r, "", key, "", d.DryRun)
+	w := g.newWrite(ctx, ov, "delete", r, "", key, client.WriteOptions{DryRun: d.DryRun})
+	w.deletion = &d
 	if err := deletePreconditions(r, old, d.Preconditions); err != nil {
 		return nil, err
 	}
@@ -82,7 +91,7 @@ func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, 
 		pending = graceful && seconds > 0
 	}
 	if !pending && !w.holds(o) {
-		return w.finish(old), nil
+		return w.finish(ctx, old)
 	}
 	if begin(o, seconds) {
 		changed = true
@@ -93,15 +102,19 @@ func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, 
 	if !changed {
 		return ov.entry(r, key), nil
 	}
-	return ov.put(r, key, o), nil
+	return w.put(ctx, o)
 }
 
 // finish removes an object for good.
-func (w *write) finish(last schema.Object) *entry {
+func (w *write) finish(ctx context.Context, last schema.Object) (*entry, error) {
 	if w.rule.allocate != nil {
 		w.rule.allocate(w, nil, last)
 	}
-	return w.o.remove(w.r, w.key, last)
+	last, err := intoStored(ctx, w.r, last)
+	if err != nil {
+		return nil, err
+	}
+	return w.o.remove(w.r, w.key, last), nil
 }
 
 // holds says whether something keeps an object that is to be deleted.
@@ -123,12 +136,13 @@ func deletePreconditions(r *schema.Resource, o metav1.Object, p *metav1.Precondi
 	if p == nil {
 		return nil
 	}
+	kind := kschema.GroupResource{Group: r.Group, Resource: r.Kind} // as upstream says it here
 	if p.UID != nil && *p.UID != o.GetUID() {
-		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf(
+		return apierrors.NewConflict(kind, o.GetName(), fmt.Errorf(
 			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, o.GetUID()))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion() {
-		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf(
+		return apierrors.NewConflict(kind, o.GetName(), fmt.Errorf(
 			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, o.GetResourceVersion()))
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/controlplane/store"
@@ -62,6 +63,8 @@ func storeError(writes []store.Write, err error) error {
 			Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Reason: metav1.StatusReasonInternalError,
 			Message: fmt.Sprintf("the cluster cannot store changes now: %v", err),
 		}}
+	case errors.Is(err, store.ErrNotKept): // its definition has gone meanwhile
+		return apierrors.NewGenericServerResponse(http.StatusNotFound, "", kschema.GroupResource{}, "", "", 0, true)
 	case errors.Is(err, store.ErrClosed):
 		return apierrors.NewServiceUnavailable("the server is shutting down")
 	case errors.Is(err, store.ErrUnknownOutcome), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

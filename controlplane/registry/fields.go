@@ -1,30 +1,30 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"sync"
+	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/writ-os/writ/schema"
-	"github.com/writ-os/writ/schema/defaults"
 )
 
 // fieldManagers keep metadata.managedFields: who set which field, by which
 // operation. One for each resource and door, made when first used, because the
 // types of all built-in kinds take a while to read.
 type fieldManagers struct {
-	log   *slog.Logger
-	types func() managedfields.TypeConverter
+	log     *slog.Logger
+	catalog *schema.Live
+	types   func() managedfields.TypeConverter
+
+	shapes shapes
 
 	mu sync.Mutex
 	of map[fieldDoor]*managedfields.FieldManager
@@ -35,9 +35,9 @@ type fieldDoor struct {
 	sub string
 }
 
-func newFieldManagers(log *slog.Logger) *fieldManagers {
+func newFieldManagers(log *slog.Logger, catalog *schema.Live) *fieldManagers {
 	return &fieldManagers{
-		log:   log,
+		log: log, catalog: catalog,
 		types: sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(schema.Scheme) }),
 		of:    map[fieldDoor]*managedfields.FieldManager{},
 	}
@@ -47,8 +47,11 @@ func newFieldManagers(log *slog.Logger) *fieldManagers {
 func (f *fieldManagers) warm() { f.types() }
 
 func (f *fieldManagers) converter(r *schema.Resource) managedfields.TypeConverter {
-	if !r.HasProtobuf() {
-		return managedfields.NewDeducedTypeConverter() // kinds of our own have no merge keys, as custom resources
+	if r.Custom != nil {
+		return r.Custom.Types()
+	}
+	if r == scaleRow || !r.HasProtobuf() {
+		return managedfields.NewDeducedTypeConverter() // without merge keys: a scale, kinds of our own
 	}
 	return f.types()
 }
@@ -60,9 +63,13 @@ func (f *fieldManagers) manager(r *schema.Resource, sub string) (*managedfields.
 	if m := f.of[door]; m != nil {
 		return m, nil
 	}
-	gvk := r.GVK()
-	m, err := managedfields.NewDefaultFieldManager(f.converter(r), sameVersion{r}, setDefaults{}, maker{r},
-		gvk, gvk.GroupVersion(), sub, resetFields(r, sub))
+	gvk, hub := r.GVK(), working(r).GVK().GroupVersion()
+	make := managedfields.NewDefaultFieldManager
+	if r.Custom != nil {
+		make = managedfields.NewDefaultCRDFieldManager
+		f.forget()
+	}
+	m, err := make(f.converter(r), versions{r, f.catalog}, setDefaults{}, maker{r}, gvk, hub, sub, resetFields(r, sub))
 	if err != nil {
 		return nil, fmt.Errorf("make field manager of %v: %w", r, err)
 	}
@@ -70,64 +77,91 @@ func (f *fieldManagers) manager(r *schema.Resource, sub string) (*managedfields.
 	return m, nil
 }
 
-// resetFields are the fields that a door does not let through, which nobody can
-// therefore own by it.
-func resetFields(r *schema.Resource, sub string) map[fieldpath.APIVersion]fieldpath.Filter {
-	var set *fieldpath.Set
-	switch {
-	case sub == "status":
-		set = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
-	case sub == "" && r.Status:
-		set = fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
-	default:
-		return nil
+// forget drops the managers of custom resources that are served no longer, or
+// by a newer definition.
+func (f *fieldManagers) forget() {
+	now := f.catalog.Load()
+	for door := range f.of {
+		if door.r.Custom != nil && now.ByGVR(door.r.GVR()) != door.r {
+			delete(f.of, door)
+		}
 	}
-	return map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(r.APIVersion()): fieldpath.NewExcludeSetFilter(set)}
 }
 
 // update records in o what a manager has changed since old; nil for a new
 // object.
-func (f *fieldManagers) update(r *schema.Resource, sub string, old, o schema.Object, manager string) error {
+func (f *fieldManagers) update(ctx context.Context, r *schema.Resource, sub string, old, o schema.Object, manager string) error {
+	if old != nil || sub != "" || r.Custom != nil || manager == "" || len(o.GetManagedFields()) > 0 {
+		return f.record(ctx, r, sub, old, o, manager)
+	}
+	shape, ok := shapeOf(r, o)
+	if !ok {
+		return f.record(ctx, r, sub, nil, o, manager)
+	}
+	if set, ok := f.shapes.find(shape); ok {
+		own(r, o, manager, set)
+		return nil
+	}
+	if err := f.record(ctx, r, sub, nil, o, manager); err != nil {
+		return err
+	}
+	// Of an object whose owners cannot be told there is none; that is so of
+	// every object of this shape.
+	switch e := o.GetManagedFields(); {
+	case len(e) == 0:
+		f.shapes.keep(shape, nil)
+	case len(e) == 1 && e[0].FieldsV1 != nil:
+		f.shapes.keep(shape, e[0].FieldsV1.Raw)
+	}
+	return nil
+}
+
+// own makes a manager the owner of a set of fields of a new object.
+func own(r *schema.Resource, o schema.Object, manager string, set []byte) {
+	if set == nil {
+		o.SetManagedFields(nil)
+		return
+	}
+	at := metav1.NewTime(time.Now().UTC())
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: r.APIVersion(), Time: &at,
+		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: set},
+	}})
+}
+
+// record asks the field manager.
+func (f *fieldManagers) record(ctx context.Context, r *schema.Resource, sub string, old, o schema.Object, manager string) error {
 	m, err := f.manager(r, sub)
 	if err != nil {
 		return err
 	}
 	if old == nil {
-		old = r.New()
+		old = empty(working(r))
 	}
 	if _, err := m.Update(old, o, manager); err != nil {
 		// An object that the merge types cannot read is valid all the same: it
 		// is stored without owners, as upstream does.
-		f.log.Warn("field owners cannot be told", "resource", r.String(), "key", schema.KeyOf(o).String(), "manager", manager, "err", err)
+		f.log.WarnContext(ctx, "field owners cannot be told", "resource", r.String(), "key", schema.KeyOf(o).String(), "manager", manager, "err", err)
 		o.SetManagedFields(nil)
 	}
 	return nil
 }
 
 // apply merges what a manager declares into old and records it.
-func (f *fieldManagers) apply(r *schema.Resource, sub string, old schema.Object, patch *unstructured.Unstructured, manager string, force bool) (schema.Object, error) {
+func (f *fieldManagers) apply(_ context.Context, r *schema.Resource, sub string, old schema.Object, patch *unstructured.Unstructured, manager string, force bool) (schema.Object, error) {
 	m, err := f.manager(r, sub)
 	if err != nil {
 		return nil, err
 	}
 	merged, err := m.Apply(old, patch, manager, force)
 	if err != nil {
-		return nil, applyError(err)
+		return nil, err
 	}
 	o, ok := merged.(schema.Object)
 	if !ok {
 		return nil, fmt.Errorf("apply %v: merged into a %T", r, merged)
 	}
 	return o, nil
-}
-
-// applyError makes a bad request of what is not a conflict: the patch does not
-// fit the types.
-func applyError(err error) error {
-	if _, ok := err.(apierrors.APIStatus); ok {
-		return err
-	}
-	return apierrors.NewBadRequest(err.Error())
 }
 
 // sameFields says whether managedFields say the same; times do not count.
@@ -144,46 +178,3 @@ func sameFields(a, b []metav1.ManagedFieldsEntry) bool {
 	}
 	return true
 }
-
-// sameVersion converts between the one version that a kind has and itself.
-type sameVersion struct{ r *schema.Resource }
-
-// Convert implements runtime.ObjectConvertor.
-func (sameVersion) Convert(in, out, _ any) error {
-	return fmt.Errorf("convert %T to %T: there is one version", in, out)
-}
-
-// ConvertToVersion implements runtime.ObjectConvertor. It makes the Go type of
-// what the merge returns without one.
-func (c sameVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
-	u, ok := in.(*unstructured.Unstructured)
-	if !ok {
-		return in, nil
-	}
-	o := c.r.New()
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", c.r.Kind, c.r.Version, c.r.Kind, err))
-	}
-	return o, nil
-}
-
-// ConvertFieldLabel implements runtime.ObjectConvertor.
-func (sameVersion) ConvertFieldLabel(_ kschema.GroupVersionKind, label, value string) (string, string, error) {
-	return label, value, nil
-}
-
-// setDefaults implements runtime.ObjectDefaulter.
-type setDefaults struct{}
-
-// Default implements runtime.ObjectDefaulter.
-func (setDefaults) Default(in runtime.Object) {
-	if o, ok := in.(schema.Object); ok {
-		defaults.Apply(o)
-	}
-}
-
-// maker implements runtime.ObjectCreater.
-type maker struct{ r *schema.Resource }
-
-// New implements runtime.ObjectCreater.
-func (m maker) New(kschema.GroupVersionKind) (runtime.Object, error) { return m.r.New(), nil }

@@ -3,6 +3,7 @@ package registry
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -94,14 +95,15 @@ func commitOf(g *Registry) int {
 	return valueIn(o)
 }
 
+// killsFlag makes the test as long as one likes: every life of a child is one
+// random point at which it ends.
+var killsFlag = flag.Int("kills", 5, "how many times the kill test kills its child")
+
 // TestKillTransact kills a process that applies commits of 500 objects, at
 // random moments. What it leaves is always a whole commit, and no address is
 // given out twice.
 func TestKillTransact(t *testing.T) {
-	kills := 105
-	if testing.Short() {
-		kills = 8
-	}
+	kills := *killsFlag
 	dir := filepath.Join(t.TempDir(), "etcd")
 	last := 0
 	for kill := range kills {

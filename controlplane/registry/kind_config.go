@@ -18,6 +18,7 @@ const immutableWhenSet = "field is immutable when `immutable` is set"
 func configRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*corev1.Secret]()] = &rule{
 		ownImmutable: true,
+		normal:       func(o schema.Object) { mergeStringData(o.(*corev1.Secret)) },
 		create:       func(o schema.Object) { mergeStringData(o.(*corev1.Secret)) },
 		update:       func(o, _ schema.Object) { mergeStringData(o.(*corev1.Secret)) },
 		validate:     func(o schema.Object) field.ErrorList { return secretErrors(o.(*corev1.Secret)) },

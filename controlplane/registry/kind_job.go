@@ -61,6 +61,9 @@ func selectJob(job *batchv1.Job) {
 	set(jobNameLabels, job.Name)
 	set(jobUIDLabels, string(job.UID))
 	job.Spec.Template.Labels = l
+	if len(job.Labels) == 0 { // a job without labels has those of its pods
+		job.Labels = maps.Clone(l)
+	}
 	if job.Spec.Selector == nil {
 		job.Spec.Selector = &metav1.LabelSelector{}
 	}

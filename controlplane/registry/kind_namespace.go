@@ -29,6 +29,7 @@ func namespaceRules(rules map[*schema.Resource]*rule) {
 		held: func(o schema.Object) bool { return len(o.(*corev1.Namespace).Spec.Finalizers) > 0 },
 		deleting: func(o schema.Object) {
 			o.(*corev1.Namespace).Status.Phase = corev1.NamespaceTerminating
+			o.SetDeletionGracePeriodSeconds(nil) // it ends when it is empty
 		},
 	}
 }

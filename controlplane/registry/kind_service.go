@@ -32,6 +32,23 @@ func needsClusterIP(s *corev1.Service) bool {
 	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone
 }
 
+// needsHealthPort says whether load balancers ask the nodes which of them have a
+// pod of the Service.
+func needsHealthPort(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// takesTraffic says whether a Service has addresses outside of the cluster.
+func takesTraffic(s *corev1.Service) bool {
+	switch s.Spec.Type {
+	case corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
+		return true
+	case corev1.ServiceTypeClusterIP:
+		return len(s.Spec.ExternalIPs) > 0
+	}
+	return false
+}
+
 func needsNodePorts(s *corev1.Service) bool {
 	switch s.Spec.Type {
 	case corev1.ServiceTypeNodePort:
@@ -85,6 +102,15 @@ func keepAllocated(s, old *corev1.Service) {
 	}
 	if needsNodePorts(s) && needsNodePorts(old) {
 		keepNodePorts(s, old)
+	}
+	switch {
+	case needsHealthPort(s) && needsHealthPort(old) && s.Spec.HealthCheckNodePort == 0:
+		s.Spec.HealthCheckNodePort = old.Spec.HealthCheckNodePort
+	case !needsHealthPort(s) && s.Spec.HealthCheckNodePort == old.Spec.HealthCheckNodePort:
+		s.Spec.HealthCheckNodePort = 0
+	}
+	if takesTraffic(old) && !takesTraffic(s) && s.Spec.ExternalTrafficPolicy == old.Spec.ExternalTrafficPolicy {
+		s.Spec.ExternalTrafficPolicy = ""
 	}
 	if needsNodePorts(old) && !needsNodePorts(s) {
 		for i := range s.Spec.Ports {

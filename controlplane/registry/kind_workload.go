@@ -20,7 +20,8 @@ func workloadRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*appsv1.DaemonSet]()] = &rule{generation: true, validate: templateRule}
 	rules[schema.ResourceFor[*appsv1.StatefulSet]()] = &rule{
 		generation: true, validate: templateRule, ownImmutable: true, validateUpdate: statefulSetUpdateErrors,
-		name: validation.NameIsDNSLabel,
+		name:   validation.NameIsDNSLabel,
+		normal: func(o schema.Object) { nameClaimKinds(o.(*appsv1.StatefulSet)) },
 	}
 	rules[schema.ResourceFor[*corev1.ReplicationController]()] = &rule{generation: true, validate: templateRule}
 	rules[schema.ResourceFor[*policyv1.PodDisruptionBudget]()] = &rule{generation: true, validate: budgetErrors}
@@ -118,4 +119,11 @@ func autoscalerErrors(o schema.Object) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("maxReplicas"), spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
 	}
 	return errs
+}
+
+// nameClaimKinds writes down what the claim templates are.
+func nameClaimKinds(s *appsv1.StatefulSet) {
+	for i := range s.Spec.VolumeClaimTemplates {
+		s.Spec.VolumeClaimTemplates[i].TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+	}
 }

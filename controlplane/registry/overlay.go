@@ -29,6 +29,7 @@ type entry struct {
 	base   *store.Item   // what was stored; nil when there was none
 	object schema.Object // what will be stored; nil when deleted
 	last   schema.Object // the last state before it was deleted
+	own    bool          // last is a new state that no store has had
 	write  bool
 }
 
@@ -39,6 +40,7 @@ func newOverlay(v store.View) *overlay {
 // get returns an object as the transaction sees it; nil when there is none.
 // Nobody may change it.
 func (o *overlay) get(r *schema.Resource, key schema.Key) schema.Object {
+	r = r.Stored()
 	if e := o.byKey[entryKey{r, key}]; e != nil {
 		return e.object
 	}
@@ -49,10 +51,10 @@ func (o *overlay) get(r *schema.Resource, key schema.Key) schema.Object {
 }
 
 func (o *overlay) entry(r *schema.Resource, key schema.Key) *entry {
-	k := entryKey{r, key}
+	k := entryKey{r.Stored(), key}
 	e := o.byKey[k]
 	if e == nil {
-		e = &entry{entryKey: k, base: o.base.Get(r, key)}
+		e = &entry{entryKey: k, base: o.base.Get(k.r, key)}
 		if e.base != nil {
 			e.object = e.base.Object
 		}
@@ -138,6 +140,7 @@ func (o *overlay) merge(r *schema.Resource, stored []schema.Object, match func(s
 	if len(o.order) == 0 {
 		return stored
 	}
+	r = r.Stored()
 	out := make([]schema.Object, 0, len(stored))
 	for _, obj := range stored {
 		if o.byKey[entryKey{r, schema.KeyOf(obj)}] == nil {

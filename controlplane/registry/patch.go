@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,7 +43,7 @@ func (g *Registry) PatchOrCreate(ctx context.Context, r *schema.Resource, key sc
 	if err := checkDoor(r, w.Subresource, key.Name); err != nil {
 		return nil, false, err
 	}
-	o, err = g.one(ctx, w.DryRun, func(ov *overlay) (*entry, error) {
+	o, err = g.one(ctx, r, w.DryRun, func(ov *overlay) (*entry, error) {
 		if t == types.ApplyPatchType {
 			e, isNew, err := g.applyPatch(ctx, ov, r, key, data, w)
 			created = isNew
@@ -55,11 +56,15 @@ func (g *Registry) PatchOrCreate(ctx context.Context, r *schema.Resource, key sc
 
 // patch admits the patched state of an object over an overlay.
 func (g *Registry) patch(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, t types.PatchType, data []byte, w client.WriteOptions) (*entry, error) {
-	old := ov.get(r, key)
-	if old == nil {
+	stored := ov.get(r, key)
+	if stored == nil {
 		return nil, notFound(r, key.Name)
 	}
-	before, err := json.Marshal(old)
+	shown, err := asked(ctx, r, stored)
+	if err != nil {
+		return nil, err
+	}
+	before, err := json.Marshal(shown)
 	if err != nil {
 		return nil, fmt.Errorf("encode %v %v: %w", r, key, err)
 	}
@@ -74,7 +79,16 @@ func (g *Registry) patch(ctx context.Context, ov *overlay, r *schema.Resource, k
 	if err := checkKey(r, o, key); err != nil {
 		return nil, err
 	}
-	return g.newWrite(ctx, ov, "patch", r, w.Subresource, key, w.FieldManager, w.DryRun).update(ctx, o, old)
+	old, err := current(ctx, ov, r, key)
+	if err != nil {
+		return nil, err
+	}
+	if o, err = intoWorking(ctx, r, o); err != nil {
+		return nil, err
+	}
+	u := g.newWrite(ctx, ov, "update", r, w.Subresource, key, w)
+	u.patch = true
+	return u.update(ctx, o, old)
 }
 
 // patchJSON applies a patch to an object in JSON. of is the Go type, whose tags
@@ -170,8 +184,7 @@ func unsupportedPatch() error {
 // decodePatched reads the patched object and refuses or reports fields that the
 // kind does not have.
 func decodePatched(ctx context.Context, r *schema.Resource, data []byte, problems []error, validation string) (schema.Object, error) {
-	strict := validation == metav1.FieldValidationStrict || validation == metav1.FieldValidationWarn
-	o, err := schema.Decode(r, schema.JSON, data, strict)
+	o, err := decodeJSON(r, data, validation == metav1.FieldValidationStrict || validation == metav1.FieldValidationWarn)
 	if unknown, ok := runtime.AsStrictDecodingError(err); ok {
 		problems, err = append(problems, unknown.Errors()...), nil
 	}
@@ -186,7 +199,7 @@ func decodePatched(ctx context.Context, r *schema.Resource, data []byte, problem
 	}
 	if err != nil {
 		return nil, apierrors.NewInvalid(kschema.GroupKind{}, "", field.ErrorList{
-			field.Invalid(field.NewPath("patch"), string(data), err.Error()),
+			field.Invalid(field.NewPath("patch"), string(data), strings.TrimPrefix(err.Error(), "decode "+r.Kind+": ")),
 		})
 	}
 	return o, nil

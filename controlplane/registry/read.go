@@ -2,18 +2,24 @@ package registry
 
 import (
 	"context"
+	"slices"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
 )
 
 // Get implements client.Reader.
-func (g *Registry) Get(_ context.Context, r *schema.Resource, key schema.Key) (schema.Object, error) {
+func (g *Registry) Get(ctx context.Context, r *schema.Resource, key schema.Key) (schema.Object, error) {
 	it := g.store.Get(r, key)
 	if it == nil {
 		return nil, notFound(r, key.Name)
 	}
-	return it.Object, nil
+	shown, err := g.Show(ctx, r, it)
+	if err != nil {
+		return nil, err
+	}
+	return shown[0].Object, nil
 }
 
 // GetSubresource returns what GET on a subresource shows: "scale" an
@@ -25,7 +31,7 @@ func (g *Registry) GetSubresource(ctx context.Context, r *schema.Resource, key s
 	}
 	switch {
 	case sub == "scale" && r.Scale:
-		return scaleOf(o)
+		return showScale(r, o)
 	case sub == "status" && r.Status, sub == "ephemeralcontainers" || sub == "resize":
 		return o, nil
 	}
@@ -33,10 +39,27 @@ func (g *Registry) GetSubresource(ctx context.Context, r *schema.Resource, key s
 }
 
 // List implements client.Reader.
-func (g *Registry) List(_ context.Context, r *schema.Resource, o client.ListOptions) (client.List, error) {
+func (g *Registry) List(ctx context.Context, r *schema.Resource, o client.ListOptions) (client.List, error) {
 	if err := CheckFields(r, o.Fields); err != nil {
 		return client.List{}, err
 	}
 	s := g.store.Snapshot(r)
-	return client.List{Items: collect(Select(s, r, o)), ResourceVersion: s.Version().String()}, nil
+	items, err := g.selected(ctx, s, r, o)
+	if err != nil {
+		return client.List{}, err
+	}
+	return client.List{Items: collect(slices.Values(items)), ResourceVersion: s.Version().String()}, nil
+}
+
+// selected returns what the options select, as the version of the request shows
+// it.
+func (g *Registry) selected(ctx context.Context, s store.Snapshot, r *schema.Resource, o client.ListOptions) ([]*store.Item, error) {
+	if r.Custom == nil && r.Storage == nil {
+		return slices.Collect(Select(s, r, o)), nil
+	}
+	items, err := g.Show(ctx, r, slices.Collect(candidates(s, o))...)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(items, func(it *store.Item) bool { return !Matches(r, it.Object, o) }), nil
 }

@@ -101,7 +101,7 @@ func New(cfg Config) *Registry {
 	}
 	g := &Registry{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, admission: cfg.Admission,
-		fields: newFieldManagers(cfg.Log),
+		fields: newFieldManagers(cfg.Log, cfg.Catalog),
 		alloc:  newAllocator(cfg.ServiceCIDR, cfg.NodePorts),
 	}
 	g.rules = g.allRules()
@@ -123,7 +123,10 @@ func (g *Registry) Warm() { g.fields.warm() }
 
 // rule returns the rules of a resource, never nil.
 func (g *Registry) rule(r *schema.Resource) *rule {
-	if u := g.rules[r]; u != nil {
+	if r.Custom != nil {
+		return customRule
+	}
+	if u := g.rules[r.Stored()]; u != nil {
 		return u
 	}
 	return plainRule

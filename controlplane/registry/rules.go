@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/schema"
@@ -27,9 +28,15 @@ type rule struct {
 	// ownImmutable says that validateUpdate knows the immutable fields, with
 	// texts of its own, and the resource table is not asked.
 	ownImmutable bool
+	// ownSchema says that validate and validateUpdate know all there is to
+	// know, and the CUE schema is not asked.
+	ownSchema bool
 	// keepsStatus lets the spec door write the status (the kind has one door).
 	keepsStatus bool
 
+	// normal brings an object that was sent into the one form in which the kind is
+	// kept, before anybody owns its fields (upstream: its conversion).
+	normal func(o schema.Object)
 	// create prepares a new object. Its status has been cleared.
 	create func(o schema.Object)
 	// update prepares a change through the spec door. The status is the old one.
@@ -42,6 +49,8 @@ type rule struct {
 
 	validate       func(o schema.Object) field.ErrorList
 	validateUpdate func(o, old schema.Object) field.ErrorList
+	// validateDoor checks a change through any other door than that of the spec.
+	validateDoor func(sub string, o, old schema.Object) field.ErrorList
 
 	// allocate claims what the cluster has once: addresses, ports. old is nil
 	// for a new object, o is nil for one that goes.
@@ -63,7 +72,8 @@ var plainRule = &rule{}
 func (g *Registry) allRules() map[*schema.Resource]*rule {
 	rules := map[*schema.Resource]*rule{}
 	for _, add := range []func(map[*schema.Resource]*rule){
-		coreRules, podRules, namespaceRules, workloadRules, jobRules, configRules, accessRules, storageRules, g.serviceRules,
+		coreRules, podRules, namespaceRules, workloadRules, jobRules, configRules, accessRules, storageRules, g.serviceRules, certificateRules,
+		admissionKindRules, flowcontrolRules, extensionRules, networkKindRules, driverRules, deviceRules, runtimeRules, eventRules,
 	} {
 		add(rules)
 	}
@@ -79,11 +89,14 @@ func (u *rule) nameFunc() validation.ValidateNameFunc {
 
 // prepareCreate brings a new object into the state in which its life begins.
 func (u *rule) prepareCreate(r *schema.Resource, o schema.Object) {
+	if c, ok := o.(*unstructured.Unstructured); ok {
+		prepareCustom(r, c)
+		return
+	}
 	if r.Status && !u.keepsStatus {
 		clearPart(o, "Status")
 	}
-	o.SetGeneration(0)
-	if u.generation {
+	if u.generation { // other kinds keep what they are sent, which means nothing
 		o.SetGeneration(1)
 	}
 	if u.create != nil {
@@ -93,9 +106,14 @@ func (u *rule) prepareCreate(r *schema.Resource, o schema.Object) {
 
 // prepareUpdate lets a change through the door it came by.
 func (u *rule) prepareUpdate(r *schema.Resource, sub string, o, old schema.Object) {
+	if c, ok := o.(*unstructured.Unstructured); ok {
+		prepareCustomUpdate(r, sub, c, old.(*unstructured.Unstructured))
+		return
+	}
 	switch sub {
 	case "status":
 		takePart(o, old, "Spec")
+		keepStatusMeta(r, o, old)
 		if u.status != nil {
 			u.status(o, old)
 		}
@@ -108,7 +126,9 @@ func (u *rule) prepareUpdate(r *schema.Resource, sub string, o, old schema.Objec
 			u.update(o, old)
 		}
 	default:
-		takePart(o, old, "Status")
+		if sub != "approval" { // the one that is there to write the status
+			takePart(o, old, "Status")
+		}
 		if u.door != nil {
 			u.door(sub, o, old)
 		}

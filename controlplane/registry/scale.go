@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -33,31 +35,86 @@ func replicasOf(o schema.Object) (spec **int32, status int32, selector *metav1.L
 	return nil, 0, nil, false
 }
 
-// scaleOf shows an object as its scale.
-func scaleOf(o schema.Object) (*autoscalingv1.Scale, error) {
-	spec, status, selector, ok := replicasOf(o)
-	if !ok {
-		return nil, fmt.Errorf("scale of %T: the kind has none", o)
-	}
-	sel, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		return nil, fmt.Errorf("read selector: %w", err)
-	}
-	if selector == nil {
-		sel = labels.Nothing()
-	}
-	s := &autoscalingv1.Scale{
+func newScale(o schema.Object) *autoscalingv1.Scale {
+	return &autoscalingv1.Scale{
 		TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(),
 			ResourceVersion: o.GetResourceVersion(), CreationTimestamp: o.GetCreationTimestamp(),
 		},
-		Status: autoscalingv1.ScaleStatus{Replicas: status, Selector: sel.String()},
 	}
+}
+
+// scaleOf shows an object as its scale. set is false where a custom resource
+// says nothing of its replicas.
+func scaleOf(r *schema.Resource, o schema.Object) (s *autoscalingv1.Scale, set bool, err error) {
+	if u, ok := o.(*unstructured.Unstructured); ok && r.Custom != nil {
+		return scaleOfCustom(r, u)
+	}
+	spec, status, selector, ok := replicasOf(o)
+	if !ok {
+		return nil, false, fmt.Errorf("scale of %T: the kind has none", o)
+	}
+	sel, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil, false, fmt.Errorf("read selector: %w", err)
+	}
+	if selector == nil {
+		sel = labels.Nothing()
+	}
+	s = newScale(o)
+	s.Status = autoscalingv1.ScaleStatus{Replicas: status, Selector: sel.String()}
 	if *spec != nil {
 		s.Spec.Replicas = **spec
 	}
+	return s, true, nil
+}
+
+// scaleOfCustom reads the scale of a custom resource at the paths that its
+// definition names.
+func scaleOfCustom(r *schema.Resource, u *unstructured.Unstructured) (s *autoscalingv1.Scale, set bool, err error) {
+	spec, status, selector := r.Custom.ScalePaths()
+	s = newScale(u)
+	n, set, err := unstructured.NestedInt64(u.Object, steps(spec)...)
+	if err != nil {
+		return nil, false, err
+	}
+	s.Spec.Replicas = int32(n)
+	if n, _, err = unstructured.NestedInt64(u.Object, steps(status)...); err != nil {
+		return nil, false, err
+	}
+	s.Status.Replicas = int32(n)
+	if selector != "" {
+		s.Status.Selector, _, err = unstructured.NestedString(u.Object, steps(selector)...)
+	}
+	return s, set, err
+}
+
+// steps are the fields on the way of a path: ".spec.replicas".
+func steps(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
+
+// showScale is what GET on the scale subresource shows.
+func showScale(r *schema.Resource, o schema.Object) (schema.Object, error) {
+	s, set, err := scaleOf(r, o)
+	if err != nil {
+		return nil, err
+	}
+	if !set {
+		spec, _, _ := r.Custom.ScalePaths()
+		return nil, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", spec))
+	}
 	return s, nil
+}
+
+// setReplicas writes the replicas of a scale into its object.
+func setReplicas(r *schema.Resource, o schema.Object, n int32) error {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		spec, _, _ := r.Custom.ScalePaths()
+		return unstructured.SetNestedField(u.Object, int64(n), steps(spec)...)
+	}
+	spec, _, _, _ := replicasOf(o)
+	*spec = &n
+	return nil
 }
 
 func (g *Registry) updateScale(ctx context.Context, r *schema.Resource, o schema.Object, w client.WriteOptions) (schema.Object, error) {
@@ -69,61 +126,30 @@ func (g *Registry) updateScale(ctx context.Context, r *schema.Resource, o schema
 	if key.Name == "" {
 		key = schema.KeyOf(o)
 	}
-	return g.setScale(ctx, r, key, "update", w, func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return s, nil })
+	return g.setScale(ctx, r, key, w, func(was *autoscalingv1.Scale, manager string) (*autoscalingv1.Scale, error) {
+		return g.ownScale(ctx, was, s.DeepCopy(), manager)
+	})
 }
 
 func (g *Registry) patchScale(ctx context.Context, r *schema.Resource, key schema.Key, t types.PatchType, data []byte, w client.WriteOptions) (schema.Object, error) {
-	if t == types.ApplyPatchType {
-		t = types.MergePatchType // replicas is all that can be declared
-	}
-	return g.setScale(ctx, r, key, "patch", w, func(old *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
-		before, err := json.Marshal(old)
+	return g.setScale(ctx, r, key, w, func(was *autoscalingv1.Scale, manager string) (*autoscalingv1.Scale, error) {
+		if t == types.ApplyPatchType {
+			return g.applyScale(ctx, was, data, w)
+		}
+		before, err := json.Marshal(was)
 		if err != nil {
 			return nil, err
 		}
-		after, _, err := patchJSON(old, t, before, data, w.FieldValidation)
+		after, problems, err := patchJSON(was, t, before, data, w.FieldValidation)
 		if err != nil {
 			return nil, err
 		}
-		s := &autoscalingv1.Scale{}
-		if err := json.Unmarshal(after, s); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+		s, err := decodePatched(ctx, scaleRow, after, problems, w.FieldValidation)
+		if err != nil {
+			return nil, err
 		}
-		return s, nil
+		return g.ownScale(ctx, was, s.(*autoscalingv1.Scale), manager)
 	})
-}
-
-// setScale writes the replicas of a new scale into its object.
-func (g *Registry) setScale(ctx context.Context, r *schema.Resource, key schema.Key, verb string, opt client.WriteOptions, change func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error)) (schema.Object, error) {
-	if !r.Scale {
-		return nil, subresourceNotFound(r, "scale", key.Name)
-	}
-	o, err := g.one(ctx, opt.DryRun, func(ov *overlay) (*entry, error) {
-		old := ov.get(r, key)
-		if old == nil {
-			return nil, notFound(r, key.Name)
-		}
-		was, err := scaleOf(old)
-		if err != nil {
-			return nil, err
-		}
-		s, err := change(was)
-		if err != nil {
-			return nil, err
-		}
-		if err := checkScale(s); err != nil {
-			return nil, err
-		}
-		o := old.DeepCopyObject().(schema.Object)
-		spec, _, _, _ := replicasOf(o)
-		*spec = &s.Spec.Replicas
-		o.SetResourceVersion(s.ResourceVersion)
-		return g.newWrite(ctx, ov, verb, r, "scale", key, opt.FieldManager, opt.DryRun).update(ctx, o, old)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return scaleOf(o)
 }
 
 func checkScale(s *autoscalingv1.Scale) error {

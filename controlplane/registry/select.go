@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,11 +46,12 @@ func FieldValue(r *schema.Resource, o schema.Object, path string) (value string,
 
 // valueAt finds "spec.nodeName" in the JSON form of an object; "" if absent.
 func valueAt(o schema.Object, path string) string {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		return ""
+	var v any
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		v = u.Object
+	} else if content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o); err == nil {
+		v = content
 	}
-	var v any = content
 	for name := range strings.SplitSeq(path, ".") {
 		m, ok := v.(map[string]any)
 		if !ok {

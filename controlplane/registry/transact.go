@@ -41,7 +41,9 @@ func (g *Registry) Transact(ctx context.Context, ops []client.Op, dryRun bool) (
 	}
 	out := make([]schema.Object, len(ops))
 	for i, e := range entries {
-		out[i] = e.result()
+		if out[i], err = asked(ctx, ops[i].Resource, e.result()); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

@@ -28,7 +28,7 @@ func (g *Registry) UpdateOrCreate(ctx context.Context, r *schema.Resource, o sch
 	if err := checkDoor(r, w.Subresource, o.GetName()); err != nil {
 		return nil, false, err
 	}
-	updated, err = g.one(ctx, w.DryRun, func(ov *overlay) (*entry, error) {
+	updated, err = g.one(ctx, r, w.DryRun, func(ov *overlay) (*entry, error) {
 		e, isNew, err := g.update(ctx, ov, r, o.DeepCopyObject().(schema.Object), w)
 		created = isNew
 		return e, err
@@ -62,9 +62,15 @@ func (g *Registry) update(ctx context.Context, ov *overlay, r *schema.Resource, 
 	if err := checkKey(r, o, key); err != nil {
 		return nil, false, err
 	}
-	old := ov.get(r, key)
+	if o, err = intoWorking(ctx, r, o); err != nil {
+		return nil, false, err
+	}
+	old, err := current(ctx, ov, r, key)
+	if err != nil {
+		return nil, false, err
+	}
 	if old != nil {
-		e, err = g.newWrite(ctx, ov, "update", r, opt.Subresource, key, opt.FieldManager, opt.DryRun).update(ctx, o, old)
+		e, err = g.newWrite(ctx, ov, "update", r, opt.Subresource, key, opt).update(ctx, o, old)
 		return e, false, err
 	}
 	if !g.rule(r).createOnUpdate || opt.Subresource != "" {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -23,18 +25,24 @@ import (
 
 // validateCreate checks a new object. The rules of the kind come first: their
 // texts are upstream's.
-func (g *Registry) validateCreate(w *write, o schema.Object) error {
+func (g *Registry) validateCreate(ctx context.Context, w *write, o schema.Object) error {
 	errs := metaErrors(w.r, w.rule, o)
 	if w.rule.validate != nil {
 		errs = append(errs, w.rule.validate(o)...)
+	}
+	if u, ok := o.(*unstructured.Unstructured); ok && w.r.Custom != nil {
+		return invalid(w.r, o.GetName(), append(errs, w.r.Custom.Validate(ctx, u, nil)...))
 	}
 	return invalid(w.r, o.GetName(), w.withSchema(errs, o))
 }
 
 // validateUpdate checks a change.
-func (g *Registry) validateUpdate(w *write, o, old schema.Object) error {
+func (g *Registry) validateUpdate(ctx context.Context, w *write, o, old schema.Object) error {
 	errs := metaErrors(w.r, plainNames, o)
 	errs = append(errs, metaUpdateErrors(o, old)...)
+	if u, ok := o.(*unstructured.Unstructured); ok && w.r.Custom != nil {
+		return invalid(w.r, o.GetName(), append(errs, w.r.Custom.Validate(ctx, u, old.(*unstructured.Unstructured))...))
+	}
 	if w.sub == "" || w.sub == "scale" { // other doors let nothing else through
 		if w.rule.validate != nil {
 			errs = append(errs, w.rule.validate(o)...)
@@ -45,6 +53,9 @@ func (g *Registry) validateUpdate(w *write, o, old schema.Object) error {
 		if w.rule.validateUpdate != nil {
 			errs = append(errs, w.rule.validateUpdate(o, old)...)
 		}
+	}
+	if w.sub != "" && w.rule.validateDoor != nil {
+		errs = append(errs, w.rule.validateDoor(w.sub, o, old)...)
 	}
 	return invalid(w.r, o.GetName(), w.withSchema(errs, o))
 }
@@ -123,7 +134,7 @@ func trusted(u user.Info) bool {
 // what the rules say. Both may know a constraint: of two errors about a field
 // the first stays, and one about no field stays only when it is alone.
 func (w *write) withSchema(errs field.ErrorList, o schema.Object) field.ErrorList {
-	if trusted(w.user) {
+	if trusted(w.user) || w.rule.ownSchema {
 		return errs
 	}
 	seen := map[string]bool{}
@@ -131,6 +142,9 @@ func (w *write) withSchema(errs field.ErrorList, o schema.Object) field.ErrorLis
 		seen[e.Field] = true
 	}
 	for _, e := range w.schemaErrors(o) {
+		if strings.HasPrefix(e.Field, "metadata.") || strings.HasPrefix(e.Field, "status.") && w.keepsStatus() {
+			continue // Kubernetes' own code has checked it, or it is not of this write
+		}
 		if seen[e.Field] || e.Field == "" && len(errs) > 0 {
 			continue
 		}
@@ -138,6 +152,9 @@ func (w *write) withSchema(errs field.ErrorList, o schema.Object) field.ErrorLis
 	}
 	return errs
 }
+
+// keepsStatus says that a write leaves the status as it is.
+func (w *write) keepsStatus() bool { return w.sub == "" && w.r.Status && !w.rule.keepsStatus }
 
 // schemaErrors holds an object against the definition of its kind.
 func (w *write) schemaErrors(o schema.Object) field.ErrorList {

@@ -16,6 +16,7 @@ import (
 
 // watcher is a client.Watcher over a watch of the store.
 type watcher struct {
+	g      *Registry
 	r      *schema.Resource
 	opt    client.ListOptions
 	events chan client.Event
@@ -32,7 +33,7 @@ func (g *Registry) Watch(ctx context.Context, r *schema.Resource, o client.Watch
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	w := &watcher{r: r, opt: o.ListOptions, events: make(chan client.Event), stop: make(chan struct{})}
+	w := &watcher{g: g, r: r, opt: o.ListOptions, events: make(chan client.Event), stop: make(chan struct{})}
 	var initial *store.Snapshot
 	if from == 0 {
 		s := g.store.Snapshot(r)
@@ -70,13 +71,17 @@ func (w *watcher) run(ctx context.Context, initial *store.Snapshot, sw *store.Wa
 		select {
 		case batch, ok := <-sw.Events():
 			if !ok {
-				if err := sw.Err(); err != nil {
+				if err := sw.Err(); err != nil && !errors.Is(err, store.ErrNotKept) {
 					w.send(ctx, client.Event{Type: client.Error, Err: WatchError(err, sw.Progress(), 0)})
 				}
 				return
 			}
 			for _, e := range batch {
-				if ev, ok := w.translate(e); ok && !w.send(ctx, ev) {
+				ev, ok, err := w.translate(ctx, e)
+				if err != nil {
+					ev, ok = client.Event{Type: client.Error, Err: err}, true
+				}
+				if ok && !w.send(ctx, ev) || err != nil {
 					return
 				}
 			}
@@ -90,12 +95,17 @@ func (w *watcher) run(ctx context.Context, initial *store.Snapshot, sw *store.Wa
 
 // begin sends what exists, and the bookmark that ends it.
 func (w *watcher) begin(ctx context.Context, s store.Snapshot) bool {
-	for it := range Select(s, w.r, w.opt) {
+	items, err := w.g.selected(ctx, s, w.r, w.opt)
+	if err != nil {
+		w.send(ctx, client.Event{Type: client.Error, Err: err})
+		return false
+	}
+	for _, it := range items {
 		if !w.send(ctx, client.Event{Type: client.Added, Object: it.Object}) {
 			return false
 		}
 	}
-	mark := w.r.New()
+	mark := empty(w.r)
 	mark.SetResourceVersion(s.Version().String())
 	mark.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	return w.send(ctx, client.Event{Type: client.Bookmark, Object: mark, InitialEventsEnd: true})
@@ -103,18 +113,35 @@ func (w *watcher) begin(ctx context.Context, s store.Snapshot) bool {
 
 // translate says what an event is to somebody who sees the selected objects
 // only: one that begins to match is Added, one that ceases to is Deleted.
-func (w *watcher) translate(e *store.Event) (client.Event, bool) {
-	is := e.Type != store.Deleted && Matches(w.r, e.Item.Object, w.opt)
-	was := e.Prev != nil && Matches(w.r, e.Prev.Object, w.opt)
+func (w *watcher) translate(ctx context.Context, e *store.Event) (ev client.Event, ok bool, err error) {
+	items := []*store.Item{e.Item}
+	if e.Prev != nil {
+		items = append(items, e.Prev)
+	}
+	if items, err = w.g.Show(ctx, w.r, items...); err != nil {
+		return ev, false, err
+	}
+	ev.Object = items[0].Object
+	if e.Prev != nil {
+		ev.Old = items[1].Object
+	}
+	is := e.Type != store.Deleted && Matches(w.r, ev.Object, w.opt)
+	was := e.Prev != nil && Matches(w.r, ev.Old, w.opt)
 	switch {
 	case is && was:
-		return client.Event{Type: client.Modified, Object: e.Item.Object, Old: e.Prev.Object}, true
+		ev.Type = client.Modified
 	case is:
-		return client.Event{Type: client.Added, Object: e.Item.Object}, true
+		ev.Type, ev.Old = client.Added, nil
 	case was:
-		return client.Event{Type: client.Deleted, Object: e.Gone().Object, Old: e.Prev.Object}, true
+		gone, err := w.g.Show(ctx, w.r, e.Gone())
+		if err != nil {
+			return ev, false, err
+		}
+		ev.Type, ev.Object = client.Deleted, gone[0].Object
+	default:
+		return ev, false, nil
 	}
-	return client.Event{}, false
+	return ev, true, nil
 }
 
 func (w *watcher) send(ctx context.Context, e client.Event) bool {

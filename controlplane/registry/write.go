@@ -3,14 +3,17 @@ package registry
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/defaults"
 )
@@ -19,7 +22,8 @@ import (
 type write struct {
 	g       *Registry
 	o       *overlay
-	r       *schema.Resource
+	r       *schema.Resource // of the objects that the rules work on
+	req     *schema.Resource // as the request names it
 	rule    *rule
 	user    user.Info
 	verb    string
@@ -27,38 +31,47 @@ type write struct {
 	key     schema.Key
 	manager string
 	dryRun  bool
+	asked   client.WriteOptions
 	// apply says that managedFields have been set already, by an apply.
 	apply bool
+	// patch says that the object is the old one with some changes: it demands no
+	// UID.
+	patch bool
+	// scaled says that admission sees the scale of the object, and has changed
+	// it already.
+	scaled bool
+	// deletion are the options of a delete.
+	deletion *client.DeleteOptions
 }
 
-func (g *Registry) newWrite(ctx context.Context, o *overlay, verb string, r *schema.Resource, sub string, key schema.Key, manager string, dryRun bool) *write {
+func (g *Registry) newWrite(ctx context.Context, o *overlay, verb string, r *schema.Resource, sub string, key schema.Key, opt client.WriteOptions) *write {
 	u, ok := request.UserFrom(ctx)
 	if !ok {
 		u = &user.DefaultInfo{}
 	}
+	manager := opt.FieldManager
 	if manager == "" {
 		manager = u.GetName()
 	}
-	return &write{g: g, o: o, r: r, rule: g.rule(r), user: u, verb: verb, sub: sub, key: key, manager: manager, dryRun: dryRun}
+	return &write{g: g, o: o, r: working(r), req: r, rule: g.rule(r), user: u, verb: verb, sub: sub, key: key, manager: manager, dryRun: opt.DryRun, asked: opt}
 }
 
 // create admits a new object, which it owns.
 func (w *write) create(ctx context.Context, o schema.Object) (*entry, error) {
 	o.GetObjectKind().SetGroupVersionKind(w.r.GVK())
 	if !w.apply {
+		w.normal(o)
 		defaults.Apply(o)
-		if err := w.g.fields.update(w.r, "", nil, o, w.manager); err != nil {
+		if err := w.g.fields.update(ctx, w.req, "", nil, o, w.manager); err != nil {
 			return nil, err
 		}
 	}
-	dedupOwners(o)
-	a := w.attributes(o, nil)
-	if err := w.g.mutate(ctx, a); err != nil {
+	o, err := w.mutate(ctx, o, nil)
+	if err != nil {
 		return nil, err
 	}
-	o = a.Object
 	w.rule.prepareCreate(w.r, o)
-	if err := w.g.validateCreate(w, o); err != nil {
+	if err := w.g.validateCreate(ctx, w, o); err != nil {
 		return nil, err
 	}
 	if w.rule.allocate != nil {
@@ -67,6 +80,52 @@ func (w *write) create(ctx context.Context, o schema.Object) (*entry, error) {
 		}
 	}
 	if err := w.g.validate(ctx, w.attributes(o, nil)); err != nil {
+		return nil, err
+	}
+	return w.put(ctx, o)
+}
+
+func (w *write) normal(o schema.Object) {
+	if w.rule.normal != nil {
+		w.rule.normal(o)
+	}
+}
+
+// mutate lets admission change an object, and brings it into order again.
+func (w *write) mutate(ctx context.Context, o, old schema.Object) (schema.Object, error) {
+	dedupOwners(o)
+	a := w.attributes(o, old)
+	if err := w.g.mutate(ctx, a); err != nil {
+		return nil, err
+	}
+	o = a.Object
+	if u, ok := o.(*unstructured.Unstructured); ok && w.r.Custom != nil {
+		complete(w.r, u)
+	}
+	dedupOwners(o)
+	return o, nil
+}
+
+// validate lets admission refuse the new state of an object.
+func (w *write) validate(ctx context.Context, o, old schema.Object) error {
+	if w.scaled {
+		is, _, err := scaleOf(w.r, o)
+		if err != nil {
+			return err
+		}
+		was, _, err := scaleOf(w.r, old)
+		if err != nil {
+			return err
+		}
+		o, old = is, was
+	}
+	return w.g.validate(ctx, w.attributes(o, old))
+}
+
+// put stores an admitted object in the overlay.
+func (w *write) put(ctx context.Context, o schema.Object) (*entry, error) {
+	o, err := intoStored(ctx, w.r, o)
+	if err != nil {
 		return nil, err
 	}
 	return w.o.put(w.r, w.key, o), nil
@@ -93,22 +152,23 @@ func (w *write) update(ctx context.Context, o, old schema.Object) (*entry, error
 	o.GetObjectKind().SetGroupVersionKind(w.r.GVK())
 	o.SetResourceVersion(old.GetResourceVersion())
 	if !w.apply {
+		w.normal(o)
 		defaults.Apply(o)
-		if err := w.g.fields.update(w.r, w.sub, old, o, w.manager); err != nil {
+		if err := w.g.fields.update(ctx, w.req, w.sub, old, o, w.manager); err != nil {
 			return nil, err
 		}
 	}
-	dedupOwners(o)
-	a := w.attributes(o, old)
-	if err := w.g.mutate(ctx, a); err != nil {
-		return nil, err
+	if !w.scaled {
+		var err error
+		if o, err = w.mutate(ctx, o, old); err != nil {
+			return nil, err
+		}
 	}
-	o = a.Object
 	keepMeta(o, old)
 	w.rule.prepareUpdate(w.r, w.sub, o, old)
 	same := unchanged(o, old)
 	if !same { // what is stored has been found valid before
-		if err := w.g.validateUpdate(w, o, old); err != nil {
+		if err := w.g.validateUpdate(ctx, w, o, old); err != nil {
 			return nil, err
 		}
 	}
@@ -117,23 +177,33 @@ func (w *write) update(ctx context.Context, o, old schema.Object) (*entry, error
 			return nil, err
 		}
 	}
-	if err := w.g.validate(ctx, w.attributes(o, old)); err != nil {
+	if err := w.validate(ctx, o, old); err != nil {
 		return nil, err
 	}
 	if w.ended(o) {
-		return w.finish(o), nil
+		e, err := w.finish(ctx, o)
+		if err == nil {
+			e.own = true
+		}
+		return e, err
 	}
 	if same {
 		return w.o.entry(w.r, w.key), nil
 	}
-	return w.o.put(w.r, w.key, o), nil
+	return w.put(ctx, o)
 }
 
 // preconditions checks what the new state says of the state it was made from.
 func (w *write) preconditions(o, old schema.Object) error {
-	if uid := o.GetUID(); uid != "" && uid != old.GetUID() {
+	if uid := o.GetUID(); uid != "" && uid != old.GetUID() && !w.patch {
 		return apierrors.NewConflict(w.r.GroupResource(), w.key.Name, fmt.Errorf( //nolint:staticcheck // upstream's text
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.GetUID()))
+			"StorageError: invalid object, Code: 4, Key: /registry/%s/%v, ResourceVersion: 0, AdditionalErrorMsg: "+
+				"Precondition failed: UID in precondition: %v, UID in object meta: %v", w.r.Stored().StoragePrefix, w.key, uid, old.GetUID()))
+	}
+	if v := o.GetResourceVersion(); v != "" {
+		if _, err := strconv.ParseUint(v, 10, 64); err != nil {
+			return err // upstream: no answer of the API, an internal error
+		}
 	}
 	switch v := o.GetResourceVersion(); {
 	case v == "" && w.rule.conditional:

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -30,6 +31,8 @@ func (s *Store) follow(ctx context.Context, responses <-chan mvcc.WatchResponse)
 				batch = append(batch, wr.Events...)
 			}
 			s.apply(batch)
+		case c := <-s.prepared:
+			c.done <- s.alter(c)
 		}
 	}
 }
@@ -41,6 +44,7 @@ func (s *Store) apply(batch []*mvccpb.Event) {
 		return
 	}
 	now := time.Now()
+	keys := s.keys.Load()
 	events := map[int][]*Event{}
 	var main, sub int64
 	s.mu.Lock() // for pending
@@ -50,12 +54,12 @@ func (s *Store) apply(batch []*mvccpb.Event) {
 		}
 		v := schema.NewResourceVersion(main, sub)
 		sub++
-		i, key, ok := s.keys.decode(e.Kv.Key)
+		i, key, ok := keys.decode(e.Kv.Key)
 		if !ok {
-			s.unknown(string(e.Kv.Key))
+			s.unknown(e.Kv.Key, v)
 			continue
 		}
-		if ev := s.change(i, key, e, v); ev != nil {
+		if ev := s.change(keys.slots[i].table, key, e, v); ev != nil {
 			ev.when = now
 			events[i] = append(events[i], ev)
 		}
@@ -64,16 +68,17 @@ func (s *Store) apply(batch []*mvccpb.Event) {
 
 	v := schema.NewResourceVersion(main, sub-1)
 	s.publish(v)
-	for i, l := range s.logs {
-		l.append(events[i], v)
+	for i, sl := range keys.slots {
+		if sl != nil {
+			sl.log.append(events[i], v)
+		}
 	}
 	s.met.applied.Add(float64(len(batch)))
 }
 
 // change applies one etcd event to its table and hands the item to the writers
 // that wait for it.
-func (s *Store) change(i int, key schema.Key, e *mvccpb.Event, v schema.ResourceVersion) *Event {
-	t := s.tables[i]
+func (s *Store) change(t *table, key schema.Key, e *mvccpb.Event, v schema.ResourceVersion) *Event {
 	if e.Type == mvccpb.Event_DELETE {
 		prev := t.remove(key)
 		if prev == nil {
@@ -114,7 +119,7 @@ func (s *Store) claim(r *schema.Resource, kv *mvccpb.KeyValue, v schema.Resource
 		}
 	}
 	if it == nil {
-		o, err := schema.DecodeStorage(r, kv.Value)
+		o, err := s.open(r, kv.Key, kv.Value)
 		if err != nil {
 			s.undecodable(string(kv.Key), err)
 			return nil
@@ -129,9 +134,24 @@ func (s *Store) claim(r *schema.Resource, kv *mvccpb.KeyValue, v schema.Resource
 	return it
 }
 
-func (s *Store) unknown(key string) {
+// open reads a stored value.
+func (s *Store) open(r *schema.Resource, key, value []byte) (schema.Object, error) {
+	value, err := s.cfg.Sealer.Open(r, string(key), value)
+	if err != nil {
+		return nil, fmt.Errorf("read stored %s: %w", r, err)
+	}
+	return decodeValue(r, value)
+}
+
+// unknown notes the change of a key that is of no resource that is kept: one
+// may be added for it.
+func (s *Store) unknown(key []byte, v schema.ResourceVersion) {
+	if prefix, ok := strayPrefix(key); ok {
+		s.strays[prefix] = v
+		return
+	}
 	s.met.unreadable.Inc()
-	s.log.Warn("keeping a key that is not of a known resource", "key", key)
+	s.log.Warn("keeping a key that is not of a known resource", "key", string(key))
 }
 
 func (s *Store) undecodable(key string, err error) {

@@ -21,8 +21,10 @@ func (s *Store) compactLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-events.C:
-			for _, l := range s.logs {
-				l.trim(now.Add(-s.cfg.EventAge))
+			for _, sl := range s.keys.Load().slots {
+				if sl != nil {
+					sl.log.trim(now.Add(-s.cfg.EventAge))
+				}
 			}
 		case <-history.C:
 			if err := s.compact(ctx, mark); err != nil && ctx.Err() == nil {

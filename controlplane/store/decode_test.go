@@ -39,7 +39,7 @@ func FuzzSplitKeyValue(f *testing.F) {
 }
 
 func TestKeyspace(t *testing.T) {
-	k := newKeyspace(schema.Resources)
+	k := newKeyspace(schema.Resources, 1)
 	for _, r := range schema.Resources {
 		key := schema.Key{Name: "n"}
 		if r.Namespaced {
@@ -50,8 +50,8 @@ func TestKeyspace(t *testing.T) {
 			t.Fatal(err)
 		}
 		i, back, ok := k.decode([]byte(encoded))
-		if !ok || k.res[i] != r || back != key {
-			t.Errorf("%s is %v of %v, %v", encoded, back, k.res[i], ok)
+		if !ok || k.slots[i].res != r.Stored() || back != key {
+			t.Errorf("%s is %v of %v, %v", encoded, back, k.slots[i].res, ok)
 		}
 	}
 	for _, bad := range []string{
@@ -59,7 +59,7 @@ func TestKeyspace(t *testing.T) {
 		"/registry/minions/a/b", "/registry/unknown/a/b", "/other/pods/a/b", "/registry/services/specs/a",
 	} {
 		if i, key, ok := k.decode([]byte(bad)); ok {
-			t.Errorf("%q is %v of %v", bad, key, k.res[i])
+			t.Errorf("%q is %v of %v", bad, key, k.slots[i].res)
 		}
 	}
 }

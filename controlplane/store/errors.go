@@ -13,6 +13,10 @@ var errTruncated = errors.New("data is truncated")
 // and deletes go on.
 var ErrNoSpace = errors.New("no space left")
 
+// ErrNotKept is the error of writes and watches of a resource that the store
+// does not keep, or no longer: it ends the watches of one that is removed.
+var ErrNotKept = errors.New("resource is not kept")
+
 // ErrUnknownOutcome says that etcd did not answer in time: the transaction may
 // be stored or not. Read again before the next try.
 var ErrUnknownOutcome = errors.New("outcome of the transaction is unknown")

@@ -20,6 +20,26 @@ type Item struct {
 	Object schema.Object
 
 	json, proto atomic.Pointer[[]byte]
+	shown       atomic.Pointer[Item]
+}
+
+// Shown is the item as another version of its resource shows it, as it was
+// given to Show last; nil when it has not been shown so yet.
+func (it *Item) Shown(r *schema.Resource) *Item {
+	if s := it.shown.Load(); s != nil && s.Resource == r {
+		return s
+	}
+	return nil
+}
+
+// Show keeps what a version of the resource shows of the item, so that readers
+// after share it with its encodings. Only the latest is kept. The item that it
+// returns takes the object over.
+func (it *Item) Show(r *schema.Resource, o schema.Object) *Item {
+	o.SetResourceVersion(it.Version.String())
+	s := &Item{Resource: r, Key: it.Key, Version: it.Version, Object: o}
+	it.shown.Store(s)
+	return s
 }
 
 // newItem takes over an object and gives it its version.

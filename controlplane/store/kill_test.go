@@ -3,6 +3,7 @@ package store
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,6 +23,9 @@ import (
 // The child process of the kill test: it writes transactions until it is
 // killed, and says on its output which are stored.
 const childEnv = "WRIT_STORE_TEST_CHILD"
+
+// killsFlag makes the kill tests as long as one likes.
+var killsFlag = flag.Int("kills", 8, "how many times each kill test kills its child")
 
 // perTxn is how many objects one transaction of the child rewrites.
 const perTxn = 60
@@ -78,10 +82,7 @@ func roundOf(s *Store) int {
 // looks at what it leaves: always a whole round, never older than the last one
 // that the process had seen stored, with versions that only grow.
 func TestKill(t *testing.T) {
-	kills := 110
-	if testing.Short() {
-		kills = 10
-	}
+	kills := *killsFlag
 	dir := filepath.Join(t.TempDir(), "etcd")
 	rounds := 0
 	var newest schema.ResourceVersion

@@ -39,7 +39,8 @@ func (s *Store) load() (int64, error) {
 
 	found := map[string]*stored{}
 	var last mvcc.Revision
-	floors := make([]schema.ResourceVersion, len(s.tables))
+	keys := s.keys.Load()
+	floors := make([]schema.ResourceVersion, len(keys.slots))
 	err := tx.UnsafeForEach(etcdschema.Key, func(k, v []byte) error {
 		key, value, err := splitKeyValue(v)
 		if err != nil {
@@ -47,7 +48,7 @@ func (s *Store) load() (int64, error) {
 		}
 		st := found[string(key)]
 		if st == nil {
-			i, _, ok := s.keys.decode(key)
+			i, _, ok := keys.decode(key)
 			if !ok {
 				i = -1
 			}
@@ -58,23 +59,26 @@ func (s *Store) load() (int64, error) {
 		if st.rev.GreaterThan(last) {
 			last = st.rev
 		}
+		at := schema.NewResourceVersion(st.rev.Main, st.rev.Sub)
 		if st.index >= 0 {
-			floors[st.index] = max(floors[st.index], schema.NewResourceVersion(st.rev.Main, st.rev.Sub))
+			floors[st.index] = max(floors[st.index], at)
+		} else {
+			s.unknown(key, at)
 		}
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	s.decodeAll(found)
+	s.decodeAll(keys, found)
 
 	version := schema.NewResourceVersion(last.Main, last.Sub)
 	version = max(version, schema.NewResourceVersion(rev, 0))
 	// A watch may resume from the last change of its resource on, even when
 	// others have changed since; what was compacted is not known.
-	compacted := schema.NewResourceVersion(max(kv.FirstRev(), 0)+1, 0) - 1
-	for i, l := range s.logs {
-		l.start(min(max(floors[i], compacted), version), version)
+	s.floor = schema.NewResourceVersion(max(kv.FirstRev(), 0)+1, 0) - 1
+	for i, sl := range keys.slots {
+		sl.log.start(min(max(floors[i], s.floor), version), version)
 	}
 	s.publish(version)
 	return rev, nil
@@ -82,14 +86,10 @@ func (s *Store) load() (int64, error) {
 
 // decodeAll decodes the live values on all cores and fills the tables. Values
 // that cannot be decoded are logged and stay in etcd.
-func (s *Store) decodeAll(found map[string]*stored) {
+func (s *Store) decodeAll(space *keyspace, found map[string]*stored) {
 	keys := make([]string, 0, len(found))
 	for key, st := range found {
-		switch {
-		case st.gone:
-		case st.index < 0:
-			s.unknown(key)
-		default:
+		if !st.gone && st.index >= 0 {
 			keys = append(keys, key)
 		}
 	}
@@ -98,8 +98,8 @@ func (s *Store) decodeAll(found map[string]*stored) {
 	errs := make([]error, len(keys))
 	inParallel(len(keys), func(i int) {
 		st := found[keys[i]]
-		r := s.tables[st.index].res
-		o, err := schema.DecodeStorage(r, st.value)
+		r := space.slots[st.index].res
+		o, err := s.open(r, []byte(keys[i]), st.value)
 		if err != nil {
 			errs[i] = err
 			return
@@ -111,7 +111,7 @@ func (s *Store) decodeAll(found map[string]*stored) {
 			s.undecodable(keys[i], errs[i])
 			continue
 		}
-		s.tables[found[keys[i]].index].put(it)
+		space.slots[found[keys[i]].index].table.put(it)
 	}
 }
 

@@ -7,20 +7,24 @@ import (
 )
 
 // View is all resources at one version. It never changes.
-type View struct {
-	s  *Store
-	st *state
-}
+type View struct{ st *state }
 
 // View returns the newest state of all resources.
-func (s *Store) View() View { return View{s, s.state.Load()} }
+func (s *Store) View() View { return View{s.state.Load()} }
 
 // Version of the view: it holds every change up to it and none after.
 func (v View) Version() schema.ResourceVersion { return v.st.version }
 
-// Snapshot returns one resource of the view.
+// Snapshot returns one resource of the view, empty when the store does not keep
+// it.
 func (v View) Snapshot(r *schema.Resource) Snapshot {
-	return Snapshot{v.st.version, v.st.tables[v.s.keys.index(r)]}
+	return Snapshot{v.st.version, v.st.table(r)}
+}
+
+// Keeps says whether the store keeps a resource.
+func (v View) Keeps(r *schema.Resource) bool {
+	_, ok := v.st.keys.byRes[r.Stored()]
+	return ok
 }
 
 // Get returns one object of the view, nil when there is none.

@@ -15,7 +15,8 @@ const degree = 32
 // state is everything the store holds at one version. It never changes.
 type state struct {
 	version schema.ResourceVersion
-	tables  []*frozen
+	keys    *keyspace
+	tables  []*frozen     // by position in keys
 	next    chan struct{} // closed when a newer state is published
 }
 
@@ -118,19 +119,37 @@ func nodeOf(it *Item) string {
 	return ""
 }
 
+// nothing is the table of a resource that the store does not keep.
+var nothing = newTable(nil).freeze()
+
+func (t *table) freeze() *frozen {
+	t.dirty = false
+	return &frozen{items: t.items.Clone(), owners: t.owners.Clone(), nodes: t.nodes.Clone()}
+}
+
 // freeze makes a state out of the tables: clones of those that changed, and of
 // the others what prev has. It costs nothing until the tables change again.
 func (s *Store) freeze(v schema.ResourceVersion, prev *state) *state {
-	st := &state{version: v, tables: make([]*frozen, len(s.tables)), next: make(chan struct{})}
-	for i, t := range s.tables {
-		if prev != nil && !t.dirty {
+	keys := s.keys.Load()
+	st := &state{version: v, keys: keys, tables: make([]*frozen, len(keys.slots)), next: make(chan struct{})}
+	for i, sl := range keys.slots {
+		switch {
+		case sl == nil:
+		case prev != nil && i < len(prev.tables) && prev.keys.slots[i] == sl && !sl.table.dirty:
 			st.tables[i] = prev.tables[i]
-			continue
+		default:
+			st.tables[i] = sl.table.freeze()
 		}
-		st.tables[i] = &frozen{items: t.items.Clone(), owners: t.owners.Clone(), nodes: t.nodes.Clone()}
-		t.dirty = false
 	}
 	return st
+}
+
+// table returns one resource of the state, empty when it is not kept.
+func (st *state) table(r *schema.Resource) *frozen {
+	if i, ok := st.keys.byRes[r.Stored()]; ok {
+		return st.tables[i]
+	}
+	return nothing
 }
 
 // publish makes the tables as they are the state that readers see.

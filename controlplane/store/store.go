@@ -28,8 +28,12 @@ type Config struct {
 	// Dir holds etcd's data. It is created when missing.
 	Dir string
 	Log *slog.Logger
-	// Resources to serve. Default: all of the resource table.
+	// Resources to keep, by any of their versions. Default: all of the resource
+	// table. Add keeps more.
 	Resources []*schema.Resource
+	// Sealer encrypts values at rest. Default: they are as Kubernetes encodes
+	// them.
+	Sealer Sealer
 	// Metrics to count into. Default: counted and not shown.
 	Metrics *Metrics
 
@@ -83,6 +87,9 @@ func (c Config) withDefaults() Config {
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics()
 	}
+	if c.Sealer == nil {
+		c.Sealer = plain{}
+	}
 	return c
 }
 
@@ -91,14 +98,21 @@ type Store struct {
 	cfg   Config
 	log   *slog.Logger
 	met   *Metrics
-	keys  *keyspace
 	ready chan struct{}
 	done  chan struct{} // closed when Run has returned
 
-	state  atomic.Pointer[state]
-	tables []*table // by position in cfg.Resources; touched by the applier only
-	logs   []*eventLog
-	room   roomGuard
+	state atomic.Pointer[state]
+	keys  atomic.Pointer[keyspace] // replaced by the applier only
+	room  roomGuard
+
+	changes  chan *change // of the keyspace, asked for
+	prepared chan *change // what has been read ahead for
+
+	// Touched by the applier only. strays is the version of the last change
+	// below each prefix that no resource is kept under, as far as the history
+	// goes, which begins after floor.
+	strays map[string]schema.ResourceVersion
+	floor  schema.ResourceVersion
 
 	etcd *etcdserver.EtcdServer // set before ready is closed
 
@@ -119,16 +133,15 @@ func New(cfg Config) *Store {
 	cfg = cfg.withDefaults()
 	s := &Store{
 		cfg: cfg, log: cfg.Log, met: cfg.Metrics,
-		keys:    newKeyspace(cfg.Resources),
-		ready:   make(chan struct{}),
-		done:    make(chan struct{}),
-		pending: map[string][]*pendingWrite{},
-		room:    roomGuard{dir: cfg.Dir, reserve: cfg.ReserveBytes, quota: cfg.QuotaBytes},
+		ready:    make(chan struct{}),
+		done:     make(chan struct{}),
+		changes:  make(chan *change),
+		prepared: make(chan *change),
+		strays:   map[string]schema.ResourceVersion{},
+		pending:  map[string][]*pendingWrite{},
+		room:     roomGuard{dir: cfg.Dir, reserve: cfg.ReserveBytes, quota: cfg.QuotaBytes},
 	}
-	for _, r := range cfg.Resources {
-		s.tables = append(s.tables, newTable(r))
-		s.logs = append(s.logs, newEventLog(r, cfg.EventLog))
-	}
+	s.keys.Store(newKeyspace(cfg.Resources, cfg.EventLog))
 	s.state.Store(s.freeze(0, nil))
 	return s
 }
@@ -164,6 +177,7 @@ func (s *Store) Run(ctx context.Context) error {
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.follow(ctx, watch.Chan()) })
+	g.Go(func() error { return s.prepareChanges(ctx) })
 	g.Go(func() error { return s.compactLoop(ctx) })
 	g.Go(func() error { return e.wait(ctx) })
 	return g.Wait()
@@ -172,8 +186,10 @@ func (s *Store) Run(ctx context.Context) error {
 // close wakes everybody who waits.
 func (s *Store) close() {
 	close(s.done)
-	for _, l := range s.logs {
-		l.close(ErrClosed)
+	for _, sl := range s.keys.Load().slots {
+		if sl != nil {
+			sl.log.close(ErrClosed)
+		}
 	}
 }
 
@@ -199,8 +215,8 @@ func (s *Store) WaitFor(ctx context.Context, v schema.ResourceVersion) error {
 
 func (s *Store) objects() int {
 	n := 0
-	for _, t := range s.tables {
-		n += t.items.Len()
+	for _, sl := range s.keys.Load().slots {
+		n += sl.table.items.Len()
 	}
 	return n
 }

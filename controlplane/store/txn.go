@@ -80,10 +80,11 @@ func (s *Store) prepare(writes []Write) ([]string, []*pendingWrite, error) {
 	if len(writes) > s.cfg.MaxTxnWrites {
 		return nil, nil, &TooLargeError{Writes: len(writes), MaxWrites: s.cfg.MaxTxnWrites}
 	}
+	space := s.keys.Load()
 	keys := make([]string, len(writes))
 	seen := make(map[string]struct{}, len(writes))
 	for i, w := range writes {
-		key, err := s.keys.encode(w.Resource, w.Key)
+		key, err := space.encode(w.Resource, w.Key)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -95,7 +96,7 @@ func (s *Store) prepare(writes []Write) ([]string, []*pendingWrite, error) {
 	}
 	pending := make([]*pendingWrite, len(writes))
 	errs := make([]error, len(writes))
-	inParallel(len(writes), func(i int) { pending[i], errs[i] = encode(writes[i]) })
+	inParallel(len(writes), func(i int) { pending[i], errs[i] = s.encode(writes[i], keys[i]) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
 	}
@@ -118,20 +119,24 @@ func (s *Store) prepare(writes []Write) ([]string, []*pendingWrite, error) {
 // encode makes the value of a write, and at once the object that a reader of
 // the value gets: what the copy holds is what a restart would load, and the
 // applier has less to do.
-func encode(w Write) (*pendingWrite, error) {
+func (s *Store) encode(w Write, key string) (*pendingWrite, error) {
 	if w.Object == nil {
 		return &pendingWrite{delete: true}, nil
 	}
-	value, err := schema.EncodeStorage(w.Object)
+	r := w.Resource.Stored()
+	value, err := encodeValue(w.Object)
 	if err != nil {
-		return nil, fmt.Errorf("store %v %v: %w", w.Resource, w.Key, err)
+		return nil, fmt.Errorf("store %v %v: %w", r, w.Key, err)
 	}
-	o, err := schema.DecodeStorage(w.Resource, value)
+	o, err := decodeValue(r, value)
 	if err != nil {
 		return nil, err
 	}
 	if got := schema.KeyOf(o); got != w.Key {
 		return nil, fmt.Errorf("store %v %v: the object is named %v", w.Resource, w.Key, got)
+	}
+	if value, err = s.cfg.Sealer.Seal(r, key, value); err != nil {
+		return nil, fmt.Errorf("store %v %v: %w", r, w.Key, err)
 	}
 	return &pendingWrite{value: value, object: o}, nil
 }

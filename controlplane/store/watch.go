@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/writ-os/writ/schema"
@@ -27,7 +28,8 @@ type Watch struct {
 
 // Watch returns the events of a resource after a version, in order. The
 // version of a Snapshot continues that snapshot without gap. It returns
-// ErrExpired when events after the version are no longer kept.
+// ErrExpired when events after the version are no longer kept. The removal of
+// the resource ends the watch with ErrNotKept.
 func (s *Store) Watch(r *schema.Resource, from schema.ResourceVersion) (*Watch, error) {
 	return s.watch(r, from, false)
 }
@@ -44,8 +46,12 @@ func (s *Store) watch(r *schema.Resource, from schema.ResourceVersion, keep bool
 		return nil, ErrClosed
 	default:
 	}
+	sl := s.keys.Load().find(r)
+	if sl == nil {
+		return nil, fmt.Errorf("%w: %v", ErrNotKept, r)
+	}
 	w := &Watch{
-		log: s.logs[s.keys.index(r)], from: from, sent: from, keep: keep,
+		log: sl.log, from: from, sent: from, keep: keep,
 		events: make(chan []*Event), stop: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	if err := w.log.join(w); err != nil {
@@ -64,7 +70,7 @@ func (s *Store) watch(r *schema.Resource, from schema.ResourceVersion, keep bool
 func (w *Watch) Events() <-chan []*Event { return w.events }
 
 // Err is why the watch ended: ErrExpired when the reader was too slow,
-// ErrClosed with the store, nil after Stop or while it runs.
+// ErrClosed with the store, ErrNotKept with the resource, nil after Stop or while it runs.
 func (w *Watch) Err() error {
 	w.log.mu.Lock()
 	defer w.log.mu.Unlock()

@@ -222,7 +222,7 @@ func TestFollowGetsAll(t *testing.T) {
 	}
 	defer w.Stop()
 	floodConfigMaps(t, s, 40)
-	s.logs[s.keys.index(configMaps)].trim(time.Now().Add(time.Hour))
+	s.keys.Load().find(configMaps).log.trim(time.Now().Add(time.Hour))
 	if err := start.until(w, s.Version()); err != nil || start.n != 400 {
 		t.Errorf("got %d of 400 events: %v", start.n, err)
 	}
@@ -230,7 +230,7 @@ func TestFollowGetsAll(t *testing.T) {
 	if err := start.until(w, s.Version()); err != nil {
 		t.Error(err)
 	}
-	if l := s.logs[s.keys.index(configMaps)]; len(l.events) > 30 {
+	if l := s.keys.Load().find(configMaps).log; len(l.events) > 30 {
 		t.Errorf("%d events are kept although all have been received", len(l.events))
 	}
 }

@@ -34,7 +34,8 @@ const (
 	V2     Mode = "v2"
 )
 
-// Resources are limits and weights of a group. Zero leaves the kernel's.
+// Resources are limits and weights of a group. Zero leaves what is there, -1
+// takes a limit away.
 type Resources struct {
 	CPUShares uint64
 	CPUQuota  int64 // microseconds per CPUPeriod; 0 is none
@@ -192,6 +193,9 @@ func (m *Manager) writes(r Resources) []write {
 	if r.CPUShares > 0 {
 		add("cpu", "cpu.shares", "cpu.weight", strconv.FormatUint(r.CPUShares, 10), strconv.FormatUint(Weight(r.CPUShares), 10))
 	}
+	if r.CPUQuota < 0 {
+		add("cpu", "cpu.cfs_quota_us", "cpu.max", "-1", "max")
+	}
 	if r.CPUQuota > 0 {
 		period := strconv.FormatUint(r.CPUPeriod, 10)
 		quota := strconv.FormatInt(r.CPUQuota, 10)
@@ -200,6 +204,9 @@ func (m *Manager) writes(r Resources) []write {
 		} else {
 			out = append(out, write{"cpu", "cpu.cfs_period_us", period}, write{"cpu", "cpu.cfs_quota_us", quota})
 		}
+	}
+	if r.Memory < 0 {
+		add("memory", "memory.limit_in_bytes", "memory.max", "-1", "max")
 	}
 	if r.Memory > 0 {
 		v := strconv.FormatInt(r.Memory, 10)

@@ -27,6 +27,7 @@ type source struct {
 	pos     *os.File // two little-endian uint64: bytes copied of stdout, stderr
 	closed  bool
 	chunk   []byte
+	taps    map[*Tap]bool
 }
 
 type stream struct {
@@ -95,6 +96,9 @@ func (s *source) copy(now func() time.Time, end bool) error {
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil
+	}
+	for t := range s.taps {
+		t.poke()
 	}
 	for i := range s.streams {
 		if err := s.copyStream(&s.streams[i], now, end); err != nil {
@@ -169,7 +173,11 @@ func (s *source) note() error {
 // punch gives the space of copied output back. File systems that cannot do so
 // keep it until the container is removed.
 func (s *source) punch(st *stream) {
-	to := st.copied / punchAfter * punchAfter
+	to := st.copied
+	for t := range s.taps {
+		to = min(to, t.read(st.name)) // what somebody is still reading stays
+	}
+	to = to / punchAfter * punchAfter
 	if to <= st.punched {
 		return
 	}

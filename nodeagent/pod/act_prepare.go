@@ -35,7 +35,7 @@ func (e *prepareError) Unwrap() error { return e.err }
 // do not depend on each other.
 func (w *worker) prepare(ctx context.Context) {
 	w.busy = true
-	pod := w.pod
+	pod := w.resized.allocated(w.pod)
 	if w.sandbox.Since.IsZero() && len(w.containers) > 0 {
 		w.event(corev1.EventTypeNormal, eventSandboxChange, "Pod sandbox changed, it will be killed and re-created.")
 	}
@@ -87,7 +87,11 @@ func (w *worker) makeReady(ctx context.Context, pod *corev1.Pod) (network.Attach
 	if err := w.writeHosts(pod, addresses(att)); err != nil {
 		return att, next, failed(eventSandbox, "write hosts file", err)
 	}
-	err := w.p.cfg.Runtime.EnsureSandbox(ctx, sandboxSpec(pod, att, group))
+	spec := sandboxSpec(pod, att, group, w.p.cfg.DNS.Domain)
+	if err := checkHostname(spec.Hostname); err != nil {
+		return att, next, failed(eventSandbox, "name the pod", err)
+	}
+	err := w.p.cfg.Runtime.EnsureSandbox(ctx, spec)
 	return att, next, failed(eventSandbox, "make sandbox", err)
 }
 
@@ -106,10 +110,10 @@ func addresses(a network.Attachment) []string {
 	return out
 }
 
-func sandboxSpec(pod *corev1.Pod, att network.Attachment, group string) runtime.SandboxSpec {
+func sandboxSpec(pod *corev1.Pod, att network.Attachment, group, domain string) runtime.SandboxSpec {
 	s := runtime.SandboxSpec{
 		PodUID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name,
-		Hostname: hostname(pod), NetNS: att.NetNS,
+		Hostname: fullHostname(pod, domain), NetNS: att.NetNS,
 		HostIPC: pod.Spec.HostIPC, HostPID: pod.Spec.HostPID,
 		ShareProcesses: pod.Spec.ShareProcessNamespace != nil && *pod.Spec.ShareProcessNamespace && !pod.Spec.HostPID,
 		PauseImage:     image.Pause,

@@ -28,7 +28,9 @@ func (w *worker) startContainer(ctx context.Context, a Action) {
 	if t.Fault != nil && t.Fault.Reason == ReasonErrImagePull {
 		w.eventAbout(a.Container, corev1.EventTypeNormal, eventBackOff, fmt.Sprintf("Back-off pulling image %q", w.spec(a.Container).Image))
 	}
-	s := starting{w: w, pod: w.pod, spec: w.spec(a.Container), action: a, ips: w.sandbox.IPs}
+	s := starting{w: w, pod: w.pod, spec: w.granted(a.Container), action: a, ips: w.sandbox.IPs}
+	t.granted = s.spec.Resources.DeepCopy()
+	s.target, s.targetID = w.target(a.Container)
 	if t.Current != nil {
 		s.keep, s.keepLog = t.Current.ID, t.Current.LogPath
 	}
@@ -36,6 +38,16 @@ func (w *worker) startContainer(ctx context.Context, a Action) {
 		id, err := s.run(ctx)
 		return func() { w.started(ctx, t, a, id, err) }
 	})
+}
+
+// granted is the definition of a container with the resources it was granted.
+func (w *worker) granted(name string) *corev1.Container {
+	c := w.spec(name)
+	if r, ok := w.resized.Allocated[name]; ok && !sameResources(r, c.Resources) {
+		c = c.DeepCopy()
+		c.Resources.Requests, c.Resources.Limits = r.Requests, r.Limits
+	}
+	return c
 }
 
 // started notes how an attempt has begun.
@@ -79,6 +91,8 @@ type starting struct {
 	action        Action
 	ips           []string
 	keep, keepLog string // the attempt before, which stays
+	// target is the container whose processes an ephemeral one shall see.
+	target, targetID string
 }
 
 func (s *starting) event(eventtype, reason, message string) {
@@ -224,6 +238,9 @@ func (s *starting) config(ctx context.Context, ref string, img image.Image) (run
 		return runtime.Spec{}, err
 	}
 	lookup := env.Lookup(vars)
+	if s.target != "" && s.targetID == "" {
+		return runtime.Spec{}, fmt.Errorf("unable to find target container %v", s.target)
+	}
 	security, err := securityOf(s.pod, c, img)
 	if err != nil {
 		return runtime.Spec{}, err
@@ -237,8 +254,9 @@ func (s *starting) config(ctx context.Context, ref string, img image.Image) (run
 		Name: c.Name, Attempt: s.action.Attempt, Backoff: s.action.Backoff,
 		Hash: Hash(c), Grace: s.w.graceOf(s.pod),
 		Image:      ref,
-		Env:        append(env.Strings(vars), "HOSTNAME="+hostnameFor(s.pod, p.cfg.NodeName)),
-		WorkingDir: c.WorkingDir, Stdin: c.Stdin, TTY: c.TTY,
+		Env:        append(env.Strings(vars), "HOSTNAME="+hostnameFor(s.pod, p.cfg.NodeName, p.cfg.DNS.Domain)),
+		WorkingDir: c.WorkingDir, Stdin: c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY,
+		ProcessesOf:  s.targetID,
 		Security:     security,
 		Resources:    containerResources(s.pod, c, p.cfg.MemoryCapacity),
 		CgroupParent: CgroupParent(p.cfg.CgroupRoot, s.pod),

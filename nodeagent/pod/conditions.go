@@ -27,8 +27,15 @@ func (s *step) conditions(st *corev1.PodStatus) {
 	set(ready)
 	set(s.podReady(st, ready))
 	set(truth(corev1.PodScheduled, true))
+	resize := s.resizeConditions()
+	for _, c := range resize {
+		set(c)
+	}
 	for _, old := range s.Last.Conditions {
 		c, ok := ours[old.Type]
+		if !ok && (old.Type == corev1.PodResizePending || old.Type == corev1.PodResizeInProgress) {
+			continue // it is over
+		}
 		if !ok {
 			st.Conditions = append(st.Conditions, old)
 			continue
@@ -39,9 +46,13 @@ func (s *step) conditions(st *corev1.PodStatus) {
 		}
 		ours[old.Type] = c
 	}
-	for _, t := range []corev1.PodConditionType{
+	types := []corev1.PodConditionType{
 		conditionSandboxReady, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
-	} {
+	}
+	for _, c := range resize {
+		types = append(types, c.Type)
+	}
+	for _, t := range types {
 		c := ours[t]
 		if c.LastTransitionTime.IsZero() {
 			c.LastTransitionTime = stamp(s.Now)

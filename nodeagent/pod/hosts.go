@@ -35,11 +35,35 @@ func hostname(pod *corev1.Pod) string {
 	return name
 }
 
-func hostnameFor(pod *corev1.Pod, node string) string {
+// hostnameFor is the name that a pod's kernel knows: the node's in its network,
+// otherwise the pod's, with its domain if it wants that (KEP-1797).
+func hostnameFor(pod *corev1.Pod, node, domain string) string {
 	if pod.Spec.HostNetwork && pod.Spec.HostnameOverride == nil {
 		return node
 	}
-	return hostname(pod)
+	return fullHostname(pod, domain)
+}
+
+func fullHostname(pod *corev1.Pod, domain string) string {
+	name := hostname(pod)
+	if !is(pod.Spec.SetHostnameAsFQDN) || pod.Spec.Subdomain == "" || pod.Spec.HostnameOverride != nil {
+		return name
+	}
+	if domain == "" {
+		domain = "cluster.local"
+	}
+	return fmt.Sprintf("%s.%s.%s.svc.%s", name, pod.Spec.Subdomain, pod.Namespace, domain)
+}
+
+// maxHostname is the longest name that the kernel takes.
+const maxHostname = 64
+
+// checkHostname refuses what the kernel would, in upstream's words.
+func checkHostname(name string) error {
+	if len(name) > maxHostname {
+		return fmt.Errorf("hostname %q is too long. It must be at most %d characters. ", name, maxHostname)
+	}
+	return nil
 }
 
 // writeHosts writes the pod's /etc/hosts and /etc/resolv.conf.
@@ -58,7 +82,7 @@ func (w *worker) writeHosts(pod *corev1.Pod, ips []string) error {
 	if err := writeInPlace(filepath.Join(dir, "etc-hosts"), hostsFile(pod, ips, w.p.cfg.DNS.Domain, string(node))); err != nil {
 		return err
 	}
-	if err := writeInPlace(filepath.Join(dir, "hostname"), hostnameFor(pod, w.p.cfg.NodeName)+"\n"); err != nil {
+	if err := writeInPlace(filepath.Join(dir, "hostname"), hostnameFor(pod, w.p.cfg.NodeName, w.p.cfg.DNS.Domain)+"\n"); err != nil {
 		return err
 	}
 	path := w.p.cfg.DNS.HostResolvConf

@@ -103,3 +103,22 @@ func TestQOSAndResources(t *testing.T) {
 		})
 	}
 }
+
+func TestHostnameAsFQDN(t *testing.T) {
+	p := aPod("c")
+	p.Spec.Hostname, p.Spec.Subdomain = "web", "shop"
+	if got := fullHostname(p, ""); got != "web" {
+		t.Errorf("not asked for: %s", got)
+	}
+	p.Spec.SetHostnameAsFQDN = new(true)
+	if got := hostnameFor(p, "n1", ""); got != "web.shop.ns.svc.cluster.local" {
+		t.Errorf("with the domain: %s", got)
+	}
+	p.Spec.HostNetwork = true
+	if got := hostnameFor(p, "n1", ""); got != "n1" {
+		t.Errorf("in the node's network: %s", got)
+	}
+	if checkHostname(strings.Repeat("x", 64)) != nil || checkHostname(strings.Repeat("x", 65)) == nil {
+		t.Error("the kernel's limit is 64 characters")
+	}
+}

@@ -54,7 +54,7 @@ func readHead(path string, n int64) []byte {
 
 // spec finds the definition of a container.
 func (w *worker) spec(name string) *corev1.Container {
-	for _, list := range [][]corev1.Container{w.pod.Spec.Containers, w.pod.Spec.InitContainers} {
+	for _, list := range [][]corev1.Container{w.pod.Spec.Containers, w.pod.Spec.InitContainers, ephemerals(w.pod)} {
 		for i := range list {
 			if list[i].Name == name {
 				return &list[i]

@@ -277,3 +277,6 @@ func (p *Pods) Get(namespace, name string) (*corev1.Pod, bool) {
 	}
 	return nil, false
 }
+
+// Cgroup is the control group of a pod.
+func (p *Pods) Cgroup(pod *corev1.Pod) string { return CgroupParent(p.cfg.CgroupRoot, pod) }

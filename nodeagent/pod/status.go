@@ -38,7 +38,7 @@ func (s *step) status() corev1.PodStatus {
 	s.addresses(&st)
 	st.InitContainerStatuses = s.containerStatuses(pod.Spec.InitContainers, last.InitContainerStatuses, true)
 	st.ContainerStatuses = s.containerStatuses(pod.Spec.Containers, last.ContainerStatuses, false)
-	st.EphemeralContainerStatuses = last.EphemeralContainerStatuses
+	st.EphemeralContainerStatuses = s.ephemeralStatuses()
 	s.setPhase(&st)
 	s.conditions(&st)
 	return st
@@ -132,7 +132,7 @@ func find(list []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
 func (s *step) containerStatus(spec *corev1.Container, last *corev1.ContainerStatus, init bool) corev1.ContainerStatus {
 	c := s.container(spec.Name)
 	st := corev1.ContainerStatus{Name: spec.Name, Image: spec.Image, Started: new(bool)}
-	resourcesOf(spec, &st)
+	s.resources(spec, &st)
 	mountsOf(spec, &st)
 	if c.Current == nil {
 		return s.neverRan(st, spec, c, last)
@@ -257,15 +257,6 @@ func terminated(c *runtime.Container, message string) *corev1.ContainerStateTerm
 
 // stamp is a time as the API keeps it.
 func stamp(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
-
-func resourcesOf(spec *corev1.Container, st *corev1.ContainerStatus) {
-	if len(spec.Resources.Requests) > 0 {
-		st.AllocatedResources = spec.Resources.Requests
-	}
-	if len(spec.Resources.Requests) > 0 || len(spec.Resources.Limits) > 0 {
-		st.Resources = &corev1.ResourceRequirements{Requests: spec.Resources.Requests, Limits: spec.Resources.Limits}
-	}
-}
 
 func mountsOf(spec *corev1.Container, st *corev1.ContainerStatus) {
 	for _, m := range spec.VolumeMounts {

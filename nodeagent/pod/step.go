@@ -46,6 +46,8 @@ type Input struct {
 	// Killed ends the pod for good: a deadline, an eviction, a refusal.
 	Killed     *Verdict
 	Containers map[string]*Container
+	// Resize is where a change of resources stands; nil without any.
+	Resize *Resize
 	// StatusSent says that the server has the status as last decided.
 	StatusSent bool
 }
@@ -224,6 +226,9 @@ func (s *step) names() []string {
 	}
 	for i := range spec.Containers {
 		out = append(out, spec.Containers[i].Name)
+	}
+	for i := range spec.EphemeralContainers {
+		out = append(out, spec.EphemeralContainers[i].Name)
 	}
 	return out
 }

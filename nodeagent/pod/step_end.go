@@ -45,6 +45,9 @@ func (s *step) stopAll() bool {
 	for i := range s.Pod.Spec.Containers {
 		alive = stop(s.Pod.Spec.Containers[i].Name) || alive
 	}
+	for i := range s.Pod.Spec.EphemeralContainers {
+		alive = stop(s.Pod.Spec.EphemeralContainers[i].Name) || alive
+	}
 	inits := slices.Clone(s.Pod.Spec.InitContainers)
 	slices.Reverse(inits)
 	for i := range inits {

@@ -20,6 +20,7 @@ const (
 
 // run brings the containers of a healthy pod to where they should be.
 func (s *step) run() {
+	s.runEphemerals()
 	if !s.runInits() {
 		return
 	}
@@ -105,8 +106,8 @@ func shouldRestart(pod *corev1.Pod, c *corev1.Container, exitCode int) bool {
 // runOne starts, stops or leaves one container.
 func (s *step) runOne(spec *corev1.Container, again restartRule) {
 	c := s.container(spec.Name)
-	if c.Op == OpStart {
-		return
+	if c.Op == OpStart || c.Op == OpStop && exited(c) {
+		return // what was begun has to end first, or two attempts run
 	}
 	switch {
 	case c.Current == nil:
@@ -155,6 +156,9 @@ func (s *step) check(spec *corev1.Container, c *Container, again restartRule) {
 	case c.Unhealthy == unhealthyPostStart:
 		s.stop(spec.Name, c, grace, "FailedPostStartHook")
 		return
+	case c.Unhealthy == unhealthyResize:
+		s.stop(spec.Name, c, grace, fmt.Sprintf("Container %s resize requires restart", spec.Name))
+		return
 	default:
 		return
 	}
@@ -169,6 +173,7 @@ const (
 	unhealthyLiveness  = "liveness"
 	unhealthyStartup   = "startup"
 	unhealthyPostStart = "postStart"
+	unhealthyResize    = "resize"
 )
 
 func probeGrace(p *corev1.Probe, grace time.Duration) time.Duration {

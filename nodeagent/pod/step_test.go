@@ -103,6 +103,8 @@ func TestStep(t *testing.T) {
 		{"agent restarted: volumes are looked at, nothing else", Input{Pod: aPod("c"), Sandbox: ready, Containers: cs{"c": up(0)}}, "Prepare", corev1.PodRunning, 0},
 		{"killed between create and start", Input{Pod: aPod("c"), Sandbox: ready, Prepared: true, Containers: cs{"c": {Current: &runtime.Container{State: runtime.Created, CreatedAt: t0}}}}, "Start c #0 backoff 0s", corev1.PodPending, 0},
 
+		{"stopped, and its stop is not through", Input{Pod: aPod("c"), Sandbox: ready, Prepared: true, Containers: cs{"c": with(down(0, 0, 0, 0), func(c *Container) { c.Op = OpStop })}}, "", corev1.PodRunning, 0},
+
 		// Restart policies and back-off.
 		{"first crash restarts at once", Input{Pod: aPod("c"), Sandbox: ready, Prepared: true, Containers: cs{"c": down(1, 0, 0, 0)}}, "Start c #1 backoff 10s", corev1.PodRunning, 0},
 		{"second crash waits", Input{Pod: aPod("c"), Sandbox: ready, Prepared: true, Containers: cs{"c": down(1, 1, 10*time.Second, 4*time.Second)}}, "", corev1.PodRunning, 6 * time.Second},

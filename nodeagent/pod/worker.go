@@ -43,6 +43,10 @@ type worker struct {
 	containers map[string]*tracked
 	refreshAt  time.Time
 	report     reporter
+	resized    Resize
+	resizing   bool      // limits are being changed
+	resizeAt   time.Time // when to try again
+	measured   map[string]string
 }
 
 // tracked is a container with what the actor does about it.
@@ -52,14 +56,15 @@ type tracked struct {
 	stopping *stopping
 	cancel   context.CancelFunc // of OpStart
 	probes   *probes
-	hooked   bool // postStart is through, or there is none
+	hooked   bool                         // postStart is through, or there is none
+	granted  *corev1.ResourceRequirements // that the newest attempt was started with; nil before this process
 }
 
 func newWorker(p *Pods, pod *corev1.Pod) *worker {
 	return &worker{
 		p: p, uid: string(pod.UID), desired: pod, last: *pod.Status.DeepCopy(),
 		wake: make(chan struct{}, 1), results: make(chan func()),
-		containers: map[string]*tracked{},
+		containers: map[string]*tracked{}, measured: map[string]string{},
 	}
 }
 
@@ -196,6 +201,7 @@ func (w *worker) round(ctx context.Context) (time.Time, bool) {
 		}
 		return time.Time{}, true
 	}
+	resize := w.resize(ctx)
 	out := Step(w.input())
 	w.sayBackOffs(&out.Status)
 	w.last = out.Status
@@ -203,7 +209,7 @@ func (w *worker) round(ctx context.Context) (time.Time, bool) {
 	w.shown = &out.Status
 	w.mu.Unlock()
 	w.followProbes(ctx)
-	wake := earliest(out.Wake, w.send(ctx, removed))
+	wake := earliest(earliest(out.Wake, resize), w.send(ctx, removed))
 	for _, a := range out.Actions {
 		w.do(ctx, a)
 	}
@@ -267,7 +273,8 @@ func foreign(ours, theirs []corev1.PodCondition) []corev1.PodCondition {
 
 func own(t corev1.PodConditionType) bool {
 	switch t {
-	case corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized, corev1.PodScheduled, conditionSandboxReady:
+	case corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized, corev1.PodScheduled, conditionSandboxReady,
+		corev1.PodResizePending, corev1.PodResizeInProgress:
 		return true
 	}
 	return false
@@ -279,7 +286,7 @@ func (w *worker) input() Input {
 		Pod: w.pod, Now: time.Now(), Last: w.last, HostIPs: w.p.cfg.HostIPs,
 		Sandbox: w.sandbox, Prepared: w.prepared, Released: w.released, Busy: w.busy,
 		Fault: w.fault, Containers: make(map[string]*Container, len(w.containers)),
-		StatusSent: w.sent(),
+		StatusSent: w.sent(), Resize: &w.resized,
 	}
 	w.mu.Lock()
 	in.Killed = w.killed

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"syscall"
 	"time"
 )
@@ -50,8 +51,19 @@ type Runtime interface {
 	// change can be missed.
 	Watch(ctx context.Context, onReady func(), fn func(Event)) error
 
-	// Exec runs a command in a running container and returns its exit code.
+	// Exec runs a command in a running container and returns its exit code. It
+	// is killed when ctx ends.
 	Exec(ctx context.Context, id string, e ExecSpec) (int, error)
+	// Attach joins the output of a running container, from now on, and its
+	// input. It returns when the container has ended, when the input given has
+	// (unless that closed the container's, see Spec.StdinOnce), or with ctx. The
+	// container goes on in any case.
+	Attach(ctx context.Context, id string, a AttachSpec) error
+	// Dial connects to a TCP port on the loopback interface of a pod's network:
+	// IPv4 first, then IPv6.
+	Dial(ctx context.Context, podUID string, port uint16) (net.Conn, error)
+	// Update changes the limits of a running container while it runs.
+	Update(ctx context.Context, id string, r Resources) error
 	// Stats measures a running container.
 	Stats(ctx context.Context, id string) (Stats, error)
 	// Info names the runtime, for the node's status.
@@ -101,11 +113,15 @@ type Spec struct {
 	Devices        []string // host paths
 	LogPath        string   // "" discards the output
 	Stdin, TTY     bool
+	StdinOnce      bool   // the end of the first input attached is the end of all
 	Terminated     string // path in the container of the termination message
 	TerminatedHost string // its file on the host
 
 	Security  Security
 	Resources Resources
+	// ProcessesOf is the ID of the container whose PID namespace is shared; ""
+	// shares none, unless the sandbox does.
+	ProcessesOf string
 	// CgroupParent is the pod's cgroup; the container's is below it.
 	CgroupParent string
 }
@@ -198,6 +214,14 @@ type Event struct {
 	PodUID, ID string
 }
 
+// AttachSpec is what is joined to a running container; nil leaves a stream out.
+type AttachSpec struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Resize delivers terminal sizes (width, height); nil for none.
+	Resize <-chan [2]uint16
+}
+
 // ExecSpec is a command to run in a container.
 type ExecSpec struct {
 	Command []string
@@ -205,7 +229,8 @@ type ExecSpec struct {
 	Stdout  io.Writer
 	Stderr  io.Writer
 	TTY     bool
-	// Resize delivers terminal sizes (width, height); nil for none.
+	// Resize delivers terminal sizes (width, height); nil for none. When it is
+	// closed the terminal is gone, and the command hears of it (SIGHUP).
 	Resize <-chan [2]uint16
 }
 

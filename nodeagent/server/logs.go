@@ -8,10 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/writ-os/writ/nodeagent/crilog"
 )
@@ -20,70 +21,131 @@ import (
 // container has ended.
 const followInterval = 250 * time.Millisecond
 
-// logs answers /containerLogs/{namespace}/{pod}/{container}.
+// logs answers /containerLogs/{namespace}/{pod}/{container}. The refusals are
+// upstream's, quotes and all.
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) {
 	namespace, name, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("container")
+	api, err := logOptions(r.URL.Query())
+	if err != nil {
+		refuse(w, http.StatusBadRequest, `{"message": "Unable to decode query."}`)
+		return
+	}
+	if !valid(api) {
+		refuse(w, http.StatusUnprocessableEntity, `{"message": "Invalid request."}`)
+		return
+	}
 	pod, ok := s.cfg.Pods.Get(namespace, name)
 	if !ok {
-		http.Error(w, fmt.Sprintf("pod %q does not exist", name), http.StatusNotFound)
+		refuse(w, http.StatusNotFound, fmt.Sprintf("pod %q does not exist", name))
 		return
 	}
-	opts, previous, err := options(r.URL.Query())
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	if !hasContainer(pod, container) {
+		refuse(w, http.StatusNotFound, fmt.Sprintf("container %q not found in pod %q", container, name))
 		return
 	}
-	src, err := choose(pod, container, previous)
+	src, err := choose(pod, container, api.Previous)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	opts := readOptions(api, time.Now())
 	if opts.Follow {
 		opts.Done = s.ended(ctx, namespace, name, container, src.id)
 	}
+	w.Header().Set("Content-Type", "text/plain")
 	err = crilog.Read(ctx, s.cfg.Pods.LogPath(pod, container, src.attempt), opts, &flusher{w: w})
 	if errors.Is(err, fs.ErrNotExist) {
 		return // it has not printed anything yet
 	}
 	if err != nil && ctx.Err() == nil {
-		http.Error(w, fmt.Sprintf("read log of %s/%s: %v", name, container, err), http.StatusInternalServerError)
+		refuse(w, http.StatusBadRequest, fmt.Sprintf("read log of %s/%s: %v", name, container, err))
 	}
 }
 
-// options reads the parameters of PodLogOptions.
-func options(q url.Values) (o crilog.Options, previous bool, err error) {
-	o.Tail = -1
-	for _, n := range []struct {
-		name string
-		set  func(int64)
-	}{
-		{"tailLines", func(v int64) { o.Tail = v }},
-		{"limitBytes", func(v int64) { o.LimitBytes = v }},
-		{"sinceSeconds", func(v int64) { o.Since = time.Now().Add(-time.Duration(v) * time.Second) }},
-	} {
-		if text := q.Get(n.name); text != "" {
-			v, err := strconv.ParseInt(text, 10, 64)
-			if err != nil || v < 0 {
-				return o, false, fmt.Errorf("%s: must be a number that is not negative, is %q", n.name, text)
+// logOptions decodes the parameters of PodLogOptions; "tail" is an old name of
+// tailLines.
+func logOptions(q url.Values) (*corev1.PodLogOptions, error) {
+	if tail := q.Get("tail"); tail != "" {
+		q.Set("tailLines", tail)
+		if tail == "all" {
+			q.Del("tailLines")
+		}
+	}
+	o := &corev1.PodLogOptions{}
+	for name, to := range map[string]**int64{"tailLines": &o.TailLines, "limitBytes": &o.LimitBytes, "sinceSeconds": &o.SinceSeconds} {
+		in := q[name]
+		if err := runtime.Convert_Slice_string_To_Pointer_int64(&in, to, nil); err != nil {
+			return nil, err
+		}
+	}
+	for name, to := range map[string]*bool{"follow": &o.Follow, "previous": &o.Previous, "timestamps": &o.Timestamps} {
+		if in := q[name]; in != nil {
+			if err := runtime.Convert_Slice_string_To_bool(&in, to, nil); err != nil {
+				return nil, err
 			}
-			n.set(v)
 		}
 	}
 	if text := q.Get("sinceTime"); text != "" {
-		if o.Since, err = time.Parse(time.RFC3339, text); err != nil {
-			return o, false, fmt.Errorf("sinceTime: %w", err)
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return nil, err
+		}
+		o.SinceTime = &metav1.Time{Time: at}
+	}
+	if text := q.Get("stream"); text != "" {
+		o.Stream = &text
+	}
+	return o, nil
+}
+
+// valid applies the rules of upstream's ValidatePodLogOptions.
+func valid(o *corev1.PodLogOptions) bool {
+	stream := corev1.LogStreamAll
+	if o.Stream != nil {
+		stream = *o.Stream
+	}
+	known := stream == corev1.LogStreamAll || stream == corev1.LogStreamStdout || stream == corev1.LogStreamStderr
+	switch {
+	case o.TailLines != nil && (*o.TailLines < 0 || stream != corev1.LogStreamAll),
+		o.LimitBytes != nil && *o.LimitBytes < 1,
+		o.SinceSeconds != nil && (*o.SinceSeconds < 1 || o.SinceTime != nil),
+		!known:
+		return false
+	}
+	return true
+}
+
+// readOptions says it in the words of the reader.
+func readOptions(api *corev1.PodLogOptions, now time.Time) crilog.Options {
+	o := crilog.Options{Tail: -1, Follow: api.Follow, Timestamps: api.Timestamps}
+	if api.TailLines != nil {
+		o.Tail = *api.TailLines
+	}
+	if api.LimitBytes != nil {
+		o.LimitBytes = *api.LimitBytes
+	}
+	switch {
+	case api.SinceSeconds != nil:
+		o.Since = now.Add(-time.Duration(*api.SinceSeconds) * time.Second)
+	case api.SinceTime != nil:
+		o.Since = api.SinceTime.Time
+	}
+	if api.Stream != nil {
+		o.Stream = map[string]crilog.Stream{corev1.LogStreamStdout: crilog.Stdout, corev1.LogStreamStderr: crilog.Stderr}[*api.Stream]
+	}
+	return o
+}
+
+// hasContainer says whether a pod defines a container.
+func hasContainer(pod *corev1.Pod, name string) bool {
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		if slices.ContainsFunc(list, func(c corev1.Container) bool { return c.Name == name }) {
+			return true
 		}
 	}
-	switch q.Get("stream") {
-	case "Stdout":
-		o.Stream = crilog.Stdout
-	case "Stderr":
-		o.Stream = crilog.Stderr
-	}
-	o.Follow, o.Timestamps = q.Get("follow") == "true", q.Get("timestamps") == "true"
-	return o, q.Get("previous") == "true", nil
+	return slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
 }
 
 // log is which of a container's logs to read.

@@ -9,13 +9,14 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,11 +38,22 @@ type Config struct {
 	// TLS has the serving certificate, and the cluster's CA in ClientCAs.
 	TLS  *tls.Config
 	Pods Pods
-	Log  *slog.Logger
+	// Streams serve exec, attach and port-forward; nil has none.
+	Streams Streams
+	// Measures serve statistics; nil has none.
+	Measures Measures
+	// Checks of /healthz.
+	Checks []Check
+	// Config is what /configz shows: JSON.
+	Config any
+	Log    *slog.Logger
 }
 
 // Server answers for one node.
-type Server struct{ cfg Config }
+type Server struct {
+	cfg  Config
+	held sync.WaitGroup // connections that have left the HTTP server
+}
 
 // New returns a server; it starts nothing.
 func New(cfg Config) *Server { return &Server{cfg: cfg} }
@@ -60,6 +72,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // logs that are followed have no end of their own
 	defer stop()
+	defer s.held.Wait()
 	if err := srv.ServeTLS(s.cfg.Listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve node: %w", err)
 	}
@@ -69,9 +82,37 @@ func (s *Server) Run(ctx context.Context) error {
 // Handler returns the routes.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /healthz/{check}", s.healthz)
 	mux.Handle("GET /pods", known(s.pods))
+	mux.Handle("GET /runningpods", known(s.running))
+	mux.Handle("GET /runningpods/", known(s.running))
+	mux.Handle("GET /configz", known(s.configz))
+	mux.Handle("GET /metrics", known(s.metrics))
+	if s.cfg.Measures != nil {
+		mux.Handle("GET /stats/summary", known(s.summary))
+		mux.Handle("POST /stats/summary", known(s.summary))
+		mux.Handle("GET /metrics/resource", known(s.resources))
+	}
+	// Files of the node's own logs are not for the API: as upstream with
+	// enableSystemLogHandler off.
+	mux.HandleFunc("GET /logs/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "logs endpoint is disabled.", http.StatusMethodNotAllowed)
+	})
 	mux.Handle("GET /containerLogs/{namespace}/{pod}/{container}", known(s.logs))
+	for path, h := range map[string]http.HandlerFunc{"exec": s.exec, "attach": s.attach, "run": s.run} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			if path == "run" && method == http.MethodGet {
+				continue
+			}
+			mux.Handle(method+" /"+path+"/{namespace}/{pod}/{container}", known(h))
+			mux.Handle(method+" /"+path+"/{namespace}/{pod}/{uid}/{container}", known(h))
+		}
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		mux.Handle(method+" /portForward/{namespace}/{pod}", known(s.forward))
+		mux.Handle(method+" /portForward/{namespace}/{pod}/{uid}", known(s.forward))
+	}
 	return mux
 }
 
@@ -84,11 +125,29 @@ func known(h http.HandlerFunc) http.Handler {
 		}
 		who := r.TLS.VerifiedChains[0][0].Subject
 		if !slices.Contains(who.Organization, allowed) {
-			http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=get, resource=nodes, subresource=proxy)", who.CommonName), http.StatusForbidden)
+			verb, sub := asked(r)
+			http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)\n", who.CommonName, verb, sub), http.StatusForbidden)
 			return
 		}
 		h(w, r)
 	})
+}
+
+// asked names what a request is about, as upstream's authorizers see it.
+func asked(r *http.Request) (verb string, subresources []string) {
+	verb = map[string]string{http.MethodGet: "get", http.MethodPost: "create"}[r.Method]
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	switch first {
+	case "pods", "runningpods":
+		return verb, []string{"pods", "proxy"}
+	case "configz":
+		return verb, []string{"configz", "proxy"}
+	case "stats", "metrics":
+		return verb, []string{first}
+	case "logs":
+		return verb, []string{"log"}
+	}
+	return verb, []string{"proxy"}
 }
 
 func (s *Server) pods(w http.ResponseWriter, _ *http.Request) {
@@ -96,6 +155,5 @@ func (s *Server) pods(w http.ResponseWriter, _ *http.Request) {
 	for _, p := range s.cfg.Pods.List() {
 		list.Items = append(list.Items, *p)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(list) //nolint:errcheck // the client is gone
+	writeJSON(w, list)
 }

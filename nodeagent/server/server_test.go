@@ -33,6 +33,9 @@ func podWith(statuses ...corev1.ContainerStatus) *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Namespace, p.Name = "shop", "web"
 	p.Status.ContainerStatuses = statuses
+	for _, st := range statuses {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: st.Name})
+	}
 	return p
 }
 
@@ -130,9 +133,21 @@ func TestLogs(t *testing.T) {
 		{"/containerLogs/shop/web/c?tailLines=1&timestamps=true", 200, "2026-01-02T03:04:07.000000001Z two\n"},
 		{"/containerLogs/shop/web/c?sinceTime=2026-01-02T03:04:07Z", 200, "two\n"},
 		{"/containerLogs/shop/web/c?previous=true", 200, "before\n"},
-		{"/containerLogs/shop/web/c?tailLines=x", 400, "tailLines: must be a number that is not negative, is \"x\"\n"},
-		{"/containerLogs/shop/web/other", 400, "container \"other\" in pod \"web\" is not available\n"},
-		{"/containerLogs/shop/gone/c", 404, "pod \"gone\" does not exist\n"},
+		{"/containerLogs/shop/web/c?stream=Stderr", 200, "two\n"},
+		{"/containerLogs/shop/web/c?stream=Stdout&limitBytes=2", 200, "on"},
+		{"/containerLogs/shop/web/c?tail=all&limitBytes=5", 200, "one\nt"},
+		{"/containerLogs/shop/web/c?tail=1", 200, "two\n"},
+		{"/containerLogs/shop/web/c?tailLines=0", 200, ""},
+		{"/containerLogs/shop/web/c?sinceSeconds=1", 200, ""},
+		{"/containerLogs/shop/web/c?tailLines=x", 400, `{"message": "Unable to decode query."}`},
+		{"/containerLogs/shop/web/c?tailLines=-1", 422, `{"message": "Invalid request."}`},
+		{"/containerLogs/shop/web/c?limitBytes=0", 422, `{"message": "Invalid request."}`},
+		{"/containerLogs/shop/web/c?sinceSeconds=0", 422, `{"message": "Invalid request."}`},
+		{"/containerLogs/shop/web/c?sinceSeconds=1&sinceTime=2026-01-02T03:04:07Z", 422, `{"message": "Invalid request."}`},
+		{"/containerLogs/shop/web/c?stream=Stdout&tailLines=1", 422, `{"message": "Invalid request."}`},
+		{"/containerLogs/shop/web/c?stream=Both", 422, `{"message": "Invalid request."}`},
+		{"/containerLogs/shop/web/other", 404, `container "other" not found in pod "web"`},
+		{"/containerLogs/shop/gone/c", 404, `pod "gone" does not exist`},
 	} {
 		w := ask(t, s, c.path, []string{"system:masters"})
 		if w.Code != c.code || w.Body.String() != c.want {

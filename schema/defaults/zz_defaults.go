@@ -3,15 +3,23 @@
 package defaults
 
 import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -72,11 +80,85 @@ func apply(o schema.Object) {
 		defaultPriorityClass(o)
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		defaultHorizontalPodAutoscaler(o)
+	case *corev1.PodTemplate:
+		defaultPodTemplate(o)
+	case *autoscalingv1.HorizontalPodAutoscaler:
+		defaultAutoscalingV1HorizontalPodAutoscaler(o)
+	case *storagev1.VolumeAttachment:
+		defaultVolumeAttachment(o)
+	case *storagev1.CSIDriver:
+		defaultCSIDriver(o)
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		defaultValidatingWebhookConfiguration(o)
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		defaultMutatingWebhookConfiguration(o)
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		defaultValidatingAdmissionPolicy(o)
+	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		defaultValidatingAdmissionPolicyBinding(o)
+	case *admissionregistrationv1.MutatingAdmissionPolicy:
+		defaultMutatingAdmissionPolicy(o)
+	case *admissionregistrationv1.MutatingAdmissionPolicyBinding:
+		defaultMutatingAdmissionPolicyBinding(o)
+	case *apiextensionsv1.CustomResourceDefinition:
+		defaultCustomResourceDefinition(o)
+	case *apiregistrationv1.APIService:
+		defaultAPIService(o)
+	case *nodev1.RuntimeClass:
+		defaultRuntimeClass(o)
+	case *flowcontrolv1.FlowSchema:
+		defaultFlowSchema(o)
+	case *flowcontrolv1.PriorityLevelConfiguration:
+		defaultPriorityLevelConfiguration(o)
+	case *resourcev1.ResourceClaim:
+		defaultResourceClaim(o)
+	case *resourcev1.ResourceClaimTemplate:
+		defaultResourceClaimTemplate(o)
+	case *resourcev1.ResourceSlice:
+		defaultResourceSlice(o)
 	case *v1alpha1.Cluster:
 		defaultCluster(o)
 	case *v1alpha1.Repository:
 		defaultRepository(o)
 	}
+}
+
+func defaultAPIService(o *apiregistrationv1.APIService) {
+	defaultAPIServiceSpec(&o.Spec)
+}
+
+func defaultAPIServiceSpec(o *apiregistrationv1.APIServiceSpec) {
+	if o.Service != nil {
+		defaultApiregistrationServiceReference(o.Service)
+	}
+}
+
+func defaultApiextensionsServiceReference(o *apiextensionsv1.ServiceReference) {
+	if o.Port == nil {
+		o.Port = new(int32(443))
+	}
+}
+
+func defaultApiextensionsWebhookClientConfig(o *apiextensionsv1.WebhookClientConfig) {
+	if o.Service != nil {
+		defaultApiextensionsServiceReference(o.Service)
+	}
+}
+
+func defaultApiregistrationServiceReference(o *apiregistrationv1.ServiceReference) {
+	if o.Port == nil {
+		o.Port = new(int32(443))
+	}
+}
+
+func defaultAutoscalingHorizontalPodAutoscalerSpec(o *autoscalingv1.HorizontalPodAutoscalerSpec) {
+	if o.MinReplicas == nil {
+		o.MinReplicas = new(int32(1))
+	}
+}
+
+func defaultAutoscalingV1HorizontalPodAutoscaler(o *autoscalingv1.HorizontalPodAutoscaler) {
+	defaultAutoscalingHorizontalPodAutoscalerSpec(&o.Spec)
 }
 
 func defaultAzureDiskVolumeSource(o *corev1.AzureDiskVolumeSource) {
@@ -91,6 +173,32 @@ func defaultAzureDiskVolumeSource(o *corev1.AzureDiskVolumeSource) {
 	}
 	if o.Kind == nil {
 		o.Kind = new(corev1.AzureDataDiskKind("Shared"))
+	}
+}
+
+func defaultCSIDriver(o *storagev1.CSIDriver) {
+	defaultCSIDriverSpec(&o.Spec)
+}
+
+func defaultCSIDriverSpec(o *storagev1.CSIDriverSpec) {
+	setCSIDriverSpec(o)
+	if o.AttachRequired == nil {
+		o.AttachRequired = new(bool(true))
+	}
+	if o.PodInfoOnMount == nil {
+		o.PodInfoOnMount = new(bool(false))
+	}
+	if o.StorageCapacity == nil {
+		o.StorageCapacity = new(bool(false))
+	}
+	if o.FSGroupPolicy == nil {
+		o.FSGroupPolicy = new(storagev1.FSGroupPolicy("ReadWriteOnceWithFSType"))
+	}
+	if o.RequiresRepublish == nil {
+		o.RequiresRepublish = new(bool(false))
+	}
+	if o.SELinuxMount == nil {
+		o.SELinuxMount = new(bool(false))
 	}
 }
 
@@ -189,6 +297,23 @@ func defaultCronJobSpec(o *batchv1.CronJobSpec) {
 	defaultJobTemplateSpec(&o.JobTemplate)
 }
 
+func defaultCustomResourceConversion(o *apiextensionsv1.CustomResourceConversion) {
+	if o.Webhook != nil {
+		defaultWebhookConversion(o.Webhook)
+	}
+}
+
+func defaultCustomResourceDefinition(o *apiextensionsv1.CustomResourceDefinition) {
+	setCustomResourceDefinition(o)
+	defaultCustomResourceDefinitionSpec(&o.Spec)
+}
+
+func defaultCustomResourceDefinitionSpec(o *apiextensionsv1.CustomResourceDefinitionSpec) {
+	if o.Conversion != nil {
+		defaultCustomResourceConversion(o.Conversion)
+	}
+}
+
 func defaultDaemonSet(o *appsv1.DaemonSet) {
 	defaultDaemonSetSpec(&o.Spec)
 }
@@ -231,6 +356,36 @@ func defaultDeploymentStrategy(o *appsv1.DeploymentStrategy) {
 	if o.Type == "" {
 		o.Type = "RollingUpdate"
 	}
+}
+
+func defaultDevice(o *resourcev1.Device) {
+	setDevice(o)
+	for i := range o.Taints {
+		defaultDeviceTaint(&o.Taints[i])
+	}
+}
+
+func defaultDeviceClaim(o *resourcev1.DeviceClaim) {
+	for i := range o.Requests {
+		defaultDeviceRequest(&o.Requests[i])
+	}
+}
+
+func defaultDeviceRequest(o *resourcev1.DeviceRequest) {
+	if o.Exactly != nil {
+		defaultExactDeviceRequest(o.Exactly)
+	}
+	for i := range o.FirstAvailable {
+		defaultDeviceSubRequest(&o.FirstAvailable[i])
+	}
+}
+
+func defaultDeviceSubRequest(o *resourcev1.DeviceSubRequest) {
+	setDeviceSubRequest(o)
+}
+
+func defaultDeviceTaint(o *resourcev1.DeviceTaint) {
+	setDeviceTaint(o)
 }
 
 func defaultDiscoveryEndpointPort(o *discoveryv1.EndpointPort) {
@@ -341,9 +496,32 @@ func defaultEphemeralVolumeSource(o *corev1.EphemeralVolumeSource) {
 	}
 }
 
+func defaultExactDeviceRequest(o *resourcev1.ExactDeviceRequest) {
+	setExactDeviceRequest(o)
+}
+
+func defaultExemptPriorityLevelConfiguration(o *flowcontrolv1.ExemptPriorityLevelConfiguration) {
+	if o.NominalConcurrencyShares == nil {
+		o.NominalConcurrencyShares = new(int32(0))
+	}
+	if o.LendablePercent == nil {
+		o.LendablePercent = new(int32(0))
+	}
+}
+
 func defaultFileKeySelector(o *corev1.FileKeySelector) {
 	if o.Optional == nil {
 		o.Optional = new(bool(false))
+	}
+}
+
+func defaultFlowSchema(o *flowcontrolv1.FlowSchema) {
+	defaultFlowSchemaSpec(&o.Spec)
+}
+
+func defaultFlowSchemaSpec(o *flowcontrolv1.FlowSchemaSpec) {
+	if o.MatchingPrecedence == 0 {
+		o.MatchingPrecedence = 1000
 	}
 }
 
@@ -455,6 +633,98 @@ func defaultLimitRangeSpec(o *corev1.LimitRangeSpec) {
 	}
 }
 
+func defaultLimitResponse(o *flowcontrolv1.LimitResponse) {
+	if o.Queuing != nil {
+		defaultQueuingConfiguration(o.Queuing)
+	}
+}
+
+func defaultLimitedPriorityLevelConfiguration(o *flowcontrolv1.LimitedPriorityLevelConfiguration) {
+	if o.NominalConcurrencyShares == nil {
+		o.NominalConcurrencyShares = new(int32(30))
+	}
+	if o.LendablePercent == nil {
+		o.LendablePercent = new(int32(0))
+	}
+	defaultLimitResponse(&o.LimitResponse)
+}
+
+func defaultMatchResources(o *admissionregistrationv1.MatchResources) {
+	if o.NamespaceSelector == nil {
+		o.NamespaceSelector = &metav1.LabelSelector{}
+	}
+	if o.ObjectSelector == nil {
+		o.ObjectSelector = &metav1.LabelSelector{}
+	}
+	if o.MatchPolicy == nil {
+		o.MatchPolicy = new(admissionregistrationv1.MatchPolicyType("Equivalent"))
+	}
+	for i := range o.ResourceRules {
+		defaultNamedRuleWithOperations(&o.ResourceRules[i])
+	}
+	for i := range o.ExcludeResourceRules {
+		defaultNamedRuleWithOperations(&o.ExcludeResourceRules[i])
+	}
+}
+
+func defaultMutatingAdmissionPolicy(o *admissionregistrationv1.MutatingAdmissionPolicy) {
+	defaultMutatingAdmissionPolicySpec(&o.Spec)
+}
+
+func defaultMutatingAdmissionPolicyBinding(o *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+	defaultMutatingAdmissionPolicyBindingSpec(&o.Spec)
+}
+
+func defaultMutatingAdmissionPolicyBindingSpec(o *admissionregistrationv1.MutatingAdmissionPolicyBindingSpec) {
+	if o.MatchResources != nil {
+		defaultMatchResources(o.MatchResources)
+	}
+}
+
+func defaultMutatingAdmissionPolicySpec(o *admissionregistrationv1.MutatingAdmissionPolicySpec) {
+	if o.FailurePolicy == nil {
+		o.FailurePolicy = new(admissionregistrationv1.FailurePolicyType("Fail"))
+	}
+	if o.MatchConstraints != nil {
+		defaultMatchResources(o.MatchConstraints)
+	}
+}
+
+func defaultMutatingWebhook(o *admissionregistrationv1.MutatingWebhook) {
+	if o.FailurePolicy == nil {
+		o.FailurePolicy = new(admissionregistrationv1.FailurePolicyType("Fail"))
+	}
+	if o.MatchPolicy == nil {
+		o.MatchPolicy = new(admissionregistrationv1.MatchPolicyType("Equivalent"))
+	}
+	if o.NamespaceSelector == nil {
+		o.NamespaceSelector = &metav1.LabelSelector{}
+	}
+	if o.ObjectSelector == nil {
+		o.ObjectSelector = &metav1.LabelSelector{}
+	}
+	if o.TimeoutSeconds == nil {
+		o.TimeoutSeconds = new(int32(10))
+	}
+	if o.ReinvocationPolicy == nil {
+		o.ReinvocationPolicy = new(admissionregistrationv1.ReinvocationPolicyType("Never"))
+	}
+	defaultWebhookClientConfig(&o.ClientConfig)
+	for i := range o.Rules {
+		defaultRuleWithOperations(&o.Rules[i])
+	}
+}
+
+func defaultMutatingWebhookConfiguration(o *admissionregistrationv1.MutatingWebhookConfiguration) {
+	for i := range o.Webhooks {
+		defaultMutatingWebhook(&o.Webhooks[i])
+	}
+}
+
+func defaultNamedRuleWithOperations(o *admissionregistrationv1.NamedRuleWithOperations) {
+	defaultRuleWithOperations(&o.RuleWithOperations)
+}
+
 func defaultNamespace(o *corev1.Namespace) {
 	setNamespace(o)
 }
@@ -505,6 +775,10 @@ func defaultObjectFieldSelector(o *corev1.ObjectFieldSelector) {
 	if o.APIVersion == "" {
 		o.APIVersion = "v1"
 	}
+}
+
+func defaultOverhead(o *nodev1.Overhead) {
+	defaultResourceList(o.PodFixed)
 }
 
 func defaultPersistentVolume(o *corev1.PersistentVolume) {
@@ -637,6 +911,10 @@ func defaultPodStatus(o *corev1.PodStatus) {
 	}
 }
 
+func defaultPodTemplate(o *corev1.PodTemplate) {
+	defaultPodTemplateSpec(&o.Template)
+}
+
 func defaultPodTemplateSpec(o *corev1.PodTemplateSpec) {
 	defaultPodSpec(&o.Spec)
 }
@@ -644,6 +922,19 @@ func defaultPodTemplateSpec(o *corev1.PodTemplateSpec) {
 func defaultPriorityClass(o *schedulingv1.PriorityClass) {
 	if o.PreemptionPolicy == nil {
 		o.PreemptionPolicy = new(corev1.PreemptionPolicy("PreemptLowerPriority"))
+	}
+}
+
+func defaultPriorityLevelConfiguration(o *flowcontrolv1.PriorityLevelConfiguration) {
+	defaultPriorityLevelConfigurationSpec(&o.Spec)
+}
+
+func defaultPriorityLevelConfigurationSpec(o *flowcontrolv1.PriorityLevelConfigurationSpec) {
+	if o.Limited != nil {
+		defaultLimitedPriorityLevelConfiguration(o.Limited)
+	}
+	if o.Exempt != nil {
+		defaultExemptPriorityLevelConfiguration(o.Exempt)
 	}
 }
 
@@ -678,6 +969,18 @@ func defaultProjectedVolumeSource(o *corev1.ProjectedVolumeSource) {
 	}
 	for i := range o.Sources {
 		defaultVolumeProjection(&o.Sources[i])
+	}
+}
+
+func defaultQueuingConfiguration(o *flowcontrolv1.QueuingConfiguration) {
+	if o.Queues == 0 {
+		o.Queues = 64
+	}
+	if o.HandSize == 0 {
+		o.HandSize = 8
+	}
+	if o.QueueLengthLimit == 0 {
+		o.QueueLengthLimit = 50
 	}
 }
 
@@ -744,6 +1047,22 @@ func defaultRepositorySpec(o *v1alpha1.RepositorySpec) {
 	}
 }
 
+func defaultResourceClaim(o *resourcev1.ResourceClaim) {
+	defaultResourceClaimSpec(&o.Spec)
+}
+
+func defaultResourceClaimSpec(o *resourcev1.ResourceClaimSpec) {
+	defaultDeviceClaim(&o.Devices)
+}
+
+func defaultResourceClaimTemplate(o *resourcev1.ResourceClaimTemplate) {
+	defaultResourceClaimTemplateSpec(&o.Spec)
+}
+
+func defaultResourceClaimTemplateSpec(o *resourcev1.ResourceClaimTemplateSpec) {
+	defaultResourceClaimSpec(&o.Spec)
+}
+
 func defaultResourceList(m corev1.ResourceList) { setResourceList(m) }
 
 func defaultResourceQuota(o *corev1.ResourceQuota) {
@@ -765,6 +1084,16 @@ func defaultResourceRequirements(o *corev1.ResourceRequirements) {
 	defaultResourceList(o.Requests)
 }
 
+func defaultResourceSlice(o *resourcev1.ResourceSlice) {
+	defaultResourceSliceSpec(&o.Spec)
+}
+
+func defaultResourceSliceSpec(o *resourcev1.ResourceSliceSpec) {
+	for i := range o.Devices {
+		defaultDevice(&o.Devices[i])
+	}
+}
+
 func defaultRoleBinding(o *rbacv1.RoleBinding) {
 	for i := range o.Subjects {
 		defaultSubject(&o.Subjects[i])
@@ -775,6 +1104,22 @@ func defaultRoleBinding(o *rbacv1.RoleBinding) {
 func defaultRoleRef(o *rbacv1.RoleRef) {
 	if o.APIGroup == "" {
 		o.APIGroup = "rbac.authorization.k8s.io"
+	}
+}
+
+func defaultRule(o *admissionregistrationv1.Rule) {
+	if o.Scope == nil {
+		o.Scope = new(admissionregistrationv1.ScopeType("*"))
+	}
+}
+
+func defaultRuleWithOperations(o *admissionregistrationv1.RuleWithOperations) {
+	defaultRule(&o.Rule)
+}
+
+func defaultRuntimeClass(o *nodev1.RuntimeClass) {
+	if o.Overhead != nil {
+		defaultOverhead(o.Overhead)
 	}
 }
 
@@ -823,6 +1168,12 @@ func defaultServicePort(o *corev1.ServicePort) {
 	setServicePort(o)
 	if o.Protocol == "" {
 		o.Protocol = "TCP"
+	}
+}
+
+func defaultServiceReference(o *admissionregistrationv1.ServiceReference) {
+	if o.Port == nil {
+		o.Port = new(int32(443))
 	}
 }
 
@@ -889,9 +1240,74 @@ func defaultSubject(o *rbacv1.Subject) {
 	setSubject(o)
 }
 
+func defaultValidatingAdmissionPolicy(o *admissionregistrationv1.ValidatingAdmissionPolicy) {
+	defaultValidatingAdmissionPolicySpec(&o.Spec)
+}
+
+func defaultValidatingAdmissionPolicyBinding(o *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+	defaultValidatingAdmissionPolicyBindingSpec(&o.Spec)
+}
+
+func defaultValidatingAdmissionPolicyBindingSpec(o *admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec) {
+	if o.MatchResources != nil {
+		defaultMatchResources(o.MatchResources)
+	}
+}
+
+func defaultValidatingAdmissionPolicySpec(o *admissionregistrationv1.ValidatingAdmissionPolicySpec) {
+	if o.FailurePolicy == nil {
+		o.FailurePolicy = new(admissionregistrationv1.FailurePolicyType("Fail"))
+	}
+	if o.MatchConstraints != nil {
+		defaultMatchResources(o.MatchConstraints)
+	}
+}
+
+func defaultValidatingWebhook(o *admissionregistrationv1.ValidatingWebhook) {
+	if o.FailurePolicy == nil {
+		o.FailurePolicy = new(admissionregistrationv1.FailurePolicyType("Fail"))
+	}
+	if o.MatchPolicy == nil {
+		o.MatchPolicy = new(admissionregistrationv1.MatchPolicyType("Equivalent"))
+	}
+	if o.NamespaceSelector == nil {
+		o.NamespaceSelector = &metav1.LabelSelector{}
+	}
+	if o.ObjectSelector == nil {
+		o.ObjectSelector = &metav1.LabelSelector{}
+	}
+	if o.TimeoutSeconds == nil {
+		o.TimeoutSeconds = new(int32(10))
+	}
+	defaultWebhookClientConfig(&o.ClientConfig)
+	for i := range o.Rules {
+		defaultRuleWithOperations(&o.Rules[i])
+	}
+}
+
+func defaultValidatingWebhookConfiguration(o *admissionregistrationv1.ValidatingWebhookConfiguration) {
+	for i := range o.Webhooks {
+		defaultValidatingWebhook(&o.Webhooks[i])
+	}
+}
+
 func defaultVolume(o *corev1.Volume) {
 	setVolume(o)
 	defaultVolumeSource(&o.VolumeSource)
+}
+
+func defaultVolumeAttachment(o *storagev1.VolumeAttachment) {
+	defaultVolumeAttachmentSpec(&o.Spec)
+}
+
+func defaultVolumeAttachmentSource(o *storagev1.VolumeAttachmentSource) {
+	if o.InlineVolumeSpec != nil {
+		defaultPersistentVolumeSpec(o.InlineVolumeSpec)
+	}
+}
+
+func defaultVolumeAttachmentSpec(o *storagev1.VolumeAttachmentSpec) {
+	defaultVolumeAttachmentSource(&o.Source)
 }
 
 func defaultVolumeProjection(o *corev1.VolumeProjection) {
@@ -938,5 +1354,17 @@ func defaultVolumeSource(o *corev1.VolumeSource) {
 	}
 	if o.Ephemeral != nil {
 		defaultEphemeralVolumeSource(o.Ephemeral)
+	}
+}
+
+func defaultWebhookClientConfig(o *admissionregistrationv1.WebhookClientConfig) {
+	if o.Service != nil {
+		defaultServiceReference(o.Service)
+	}
+}
+
+func defaultWebhookConversion(o *apiextensionsv1.WebhookConversion) {
+	if o.ClientConfig != nil {
+		defaultApiextensionsWebhookClientConfig(o.ClientConfig)
 	}
 }

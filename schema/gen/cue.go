@@ -122,8 +122,15 @@ func writeComment(b *bytes.Buffer, doc, indent string) {
 	}
 }
 
+// types of CUE that fields are named like: without quotes they would hide the
+// type from the fields beside them.
+var cueTypes = []string{"bool", "string", "int", "number", "bytes", "list"}
+
 // label quotes a field name where CUE needs it.
 func label(name string) string {
+	if slices.Contains(cueTypes, name) {
+		return fmt.Sprintf("%q", name)
+	}
 	for i, r := range name {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 		if !letter && (i == 0 || r < '0' || r > '9') {

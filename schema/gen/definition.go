@@ -54,6 +54,12 @@ var predeclared = map[string]string{
 	"runtime.RawExtension":    "_",
 	"util/intstr.IntOrString": "#IntOrString",
 	"api/resource.Quantity":   "#Quantity",
+
+	"apiextensions/v1.JSON":                         "_",
+	"apiextensions/v1.JSONSchemaPropsOrArray":       "{...}",
+	"apiextensions/v1.JSONSchemaPropsOrBool":        "_",
+	"apiextensions/v1.JSONSchemaPropsOrStringArray": "_",
+	"apiextensions/v1.JSONSchemaProps":              "{...}",
 }
 
 // key is typeKey for the types of apimachinery as well.
@@ -65,7 +71,7 @@ func key(t reflect.Type) string {
 func readModel(rows []*row, d *docs, con *constraints) (*model, error) {
 	m := &model{docs: d, con: con, defs: map[string]*definition{}, names: map[reflect.Type]string{}}
 	for _, r := range rows {
-		m.names[r.Type] = r.Kind
+		m.names[r.Type] = r.Definition()
 	}
 	// What is declared first, then what is only reported: a type that both
 	// use is held to what is declared.
@@ -89,10 +95,10 @@ func (m *model) fail(format string, a ...any) {
 
 // kind builds the definition of a row; its status in the second round.
 func (m *model) kind(r *row) {
-	d := m.defs[r.Kind]
+	d := m.defs[r.Definition()]
 	if d == nil {
-		d = &definition{Name: r.Kind, Type: r.Type, Row: r, Doc: sentence(m.docs.types[r.Type.PkgPath()+"."+r.Type.Name()])}
-		m.defs[r.Kind] = d
+		d = &definition{Name: r.Definition(), Type: r.Type, Row: r, Doc: sentence(m.docs.types[r.Type.PkgPath()+"."+r.Type.Name()])}
+		m.defs[r.Definition()] = d
 	}
 	c := m.constraintOf(r.Type)
 	for _, f := range fieldsOf(r.Type) {

@@ -54,6 +54,8 @@ func (g *goFile) importName(pkgPath string) string {
 		name = "metav1"
 	case strings.HasPrefix(pkgPath, "k8s.io/api/"):
 		name = strings.ReplaceAll(strings.TrimPrefix(pkgPath, "k8s.io/api/"), "/", "")
+	case strings.HasPrefix(pkgPath, "k8s.io/"):
+		name = path.Base(path.Dir(pkgPath)) + name // apiextensions/v1, apiregistration/v1
 	}
 	g.imports[pkgPath] = name
 	return name

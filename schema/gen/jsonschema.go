@@ -33,7 +33,7 @@ func writeSchemas(rows []*row, m *model, cueFiles map[string][]byte) ([]byte, er
 	}
 	all := map[string]any{}
 	for _, r := range rows {
-		s, err := schemaOf(v, r.Kind)
+		s, err := schemaOf(v, r.Definition())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Kind, err)
 		}
@@ -43,7 +43,7 @@ func writeSchemas(rows []*row, m *model, cueFiles map[string][]byte) ([]byte, er
 		if defs == nil {
 			defs = map[string]any{}
 		}
-		defs[r.Kind] = s
+		defs[r.Definition()] = s
 		for name, d := range defs {
 			d = simplify(d)
 			if old, ok := all[name]; ok && !reflect.DeepEqual(old, d) {

@@ -2,15 +2,19 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/cuecontext"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -32,6 +36,10 @@ type row struct {
 	Immutable        []string `json:"immutable"`
 	SelectableFields []string `json:"selectableFields"`
 
+	StoredAs    *storedAs         `json:"storedAs"`
+	FieldLabels map[string]string `json:"fieldLabels"`
+	Deprecated  string            `json:"deprecated"`
+
 	// Type is the Go type of the kind, a struct.
 	Type reflect.Type `json:"-"`
 }
@@ -48,6 +56,23 @@ type column struct {
 	Absent      string `json:"absent"`
 }
 
+// storedAs is the group and version as which a second version is kept.
+type storedAs struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+}
+
+// Definition names the CUE definition of the kind: the kind, and its group and
+// version before it where the kind is a second version of another.
+// schema.Resource.Definition says the same.
+func (r *row) Definition() string {
+	if r.StoredAs == nil {
+		return r.Kind
+	}
+	group, _, _ := strings.Cut(r.Group, ".")
+	return strings.ToUpper(group[:1]) + group[1:] + strings.ToUpper(r.Version) + r.Kind
+}
+
 // APIVersion returns "v1" or "apps/v1".
 func (r *row) APIVersion() string {
 	return kschema.GroupVersion{Group: r.Group, Version: r.Version}.String()
@@ -55,8 +80,10 @@ func (r *row) APIVersion() string {
 
 // goTypes knows the Go type of every kind.
 var goTypes = func() *runtime.Scheme {
-	if err := v1alpha1.AddToScheme(clientscheme.Scheme); err != nil {
-		panic(err)
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme} {
+		if err := add(clientscheme.Scheme); err != nil {
+			panic(err)
+		}
 	}
 	return clientscheme.Scheme
 }()
@@ -83,6 +110,9 @@ func readTable(path string) ([]*row, error) {
 			return nil, err
 		}
 		r.Type = reflect.TypeOf(o).Elem()
+		if r.StoredAs == nil && len(r.Columns) == 0 {
+			return nil, fmt.Errorf("%s: give it columns", r.Kind)
+		}
 		if err := checkPaths(r); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Kind, err)
 		}
@@ -139,7 +169,7 @@ func writeTable(rows []*row, docs *docs) ([]byte, error) {
 	g := newGoFile("schema")
 	meta := g.importName("k8s.io/apimachinery/pkg/apis/meta/v1")
 	g.printf("// Resources is the resource table, in the order in which discovery shows it.\n")
-	g.printf("var Resources = []*Resource{\n")
+	g.printf("var Resources = linked([]*Resource{\n")
 	for _, r := range rows {
 		pkg := g.importName(r.Type.PkgPath())
 		g.printf("{\nGroup: %q, Version: %q, Kind: %q, ListKind: %q,\n", r.Group, r.Version, r.Kind, r.Kind+"List")
@@ -151,13 +181,25 @@ func writeTable(rows []*row, docs *docs) ([]byte, error) {
 		g.flag("Scale", r.Scale)
 		g.strings("Subresources", r.Subresources)
 		g.printf("StoragePrefix: %q,\n", r.StoragePrefix)
-		g.printf("Columns: []Column{\n")
-		for _, c := range r.Columns {
-			writeColumn(g, c, describe(r, c, docs))
+		if len(r.Columns) > 0 {
+			g.printf("Columns: []Column{\n")
+			for _, c := range r.Columns {
+				writeColumn(g, c, describe(r, c, docs))
+			}
+			g.printf("},\n")
 		}
-		g.printf("},\n")
 		g.strings("Immutable", r.Immutable)
 		g.strings("SelectableFields", r.SelectableFields)
+		if len(r.FieldLabels) > 0 {
+			g.printf("FieldLabels: map[string]string{\n")
+			for _, k := range slices.Sorted(maps.Keys(r.FieldLabels)) {
+				g.printf("%q: %q,\n", k, r.FieldLabels[k])
+			}
+			g.printf("},\n")
+		}
+		if r.Deprecated != "" {
+			g.printf("Deprecated: %q,\n", r.Deprecated)
+		}
 		for _, list := range []bool{false, true} {
 			name, kind, result := "New", r.Kind, "Object"
 			if list {
@@ -166,6 +208,15 @@ func writeTable(rows []*row, docs *docs) ([]byte, error) {
 			g.printf("%s: func() %s {\nreturn &%s.%s{TypeMeta: %s.TypeMeta{Kind: %q, APIVersion: %q}}\n},\n", name, result, pkg, kind, meta, kind, r.APIVersion())
 		}
 		g.printf("},\n")
+	}
+	g.printf("})\n\n")
+	kinds := g.importName("k8s.io/apimachinery/pkg/runtime/schema")
+	g.printf("// storedAs are the versions that are kept as another one.\n")
+	g.printf("var storedAs = map[%s.GroupVersionKind]%s.GroupVersion{\n", kinds, kinds)
+	for _, r := range rows {
+		if s := r.StoredAs; s != nil {
+			g.printf("{Group: %q, Version: %q, Kind: %q}: {Group: %q, Version: %q},\n", r.Group, r.Version, r.Kind, s.Group, s.Version)
+		}
 	}
 	g.printf("}\n")
 	return g.bytes()

@@ -52,7 +52,7 @@ func fieldsOf(t reflect.Type) []field {
 // typeKey names a Go type as constraints do: "core/v1.ContainerPort".
 func typeKey(t reflect.Type) string {
 	p := t.PkgPath()
-	for _, prefix := range []string{"k8s.io/api/", "k8s.io/apimachinery/pkg/apis/", "k8s.io/apimachinery/pkg/", "github.com/writ-os/writ/schema/"} {
+	for _, prefix := range []string{"k8s.io/api/", "k8s.io/apiextensions-apiserver/pkg/apis/", "k8s.io/kube-aggregator/pkg/apis/", "k8s.io/apimachinery/pkg/apis/", "k8s.io/apimachinery/pkg/", "github.com/writ-os/writ/schema/"} {
 		if s, ok := strings.CutPrefix(p, prefix); ok {
 			p = s
 			break

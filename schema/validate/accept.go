@@ -39,9 +39,9 @@ var shared acceptor
 // accepts says whether the JSON Schema of the resource accepts a decoded
 // object.
 func accepts(r *schema.Resource, v any) bool {
-	s, ok := shared.kinds.Load(r.Kind)
+	s, ok := shared.kinds.Load(r.Definition())
 	if !ok {
-		s = shared.compile(r.Kind)
+		s = shared.compile(r.Definition())
 	}
 	return s.(*jsonschema.Schema).Validate(v) == nil
 }

@@ -32,7 +32,7 @@ func explain(r *schema.Resource, expr ast.Expr) []v1alpha1.Finding {
 	}
 	expr = withoutNulls(expr)
 	w.object = objectName(r, expr)
-	w.value(ast.NewIdent("#"+r.Kind), expr, place{pos: expr.Pos()})
+	w.value(ast.NewIdent("#"+r.Definition()), expr, place{pos: expr.Pos()})
 	if len(w.out) == 0 {
 		w.judge(r, expr)
 	}
@@ -59,7 +59,7 @@ func (w *walker) concrete(expr ast.Expr) ast.Expr {
 
 // judge runs the whole definition: for what the walk does not know.
 func (w *walker) judge(r *schema.Resource, expr ast.Expr) {
-	def := w.scope.LookupPath(cue.MakePath(cue.Def(r.Kind)))
+	def := w.scope.LookupPath(cue.MakePath(cue.Def(r.Definition())))
 	if err := def.Unify(w.ctx.BuildExpr(expr)).Validate(cue.Concrete(true)); err != nil {
 		w.out = append(w.out, fromCUE(err)...)
 	}

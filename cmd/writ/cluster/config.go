@@ -40,6 +40,11 @@ type Config struct {
 	NodeName string
 	// NodeIP is the address of this machine for others; invalid: found.
 	NodeIP netip.Addr
+	// Still leaves out controllers, scheduler and reconciler: the API alone,
+	// where objects stay as they were written. For comparisons.
+	Still bool
+	// API are the API server's own flags.
+	API API
 	// Version is what the server says it is.
 	Version string
 	Log     *slog.Logger

@@ -13,6 +13,9 @@ import (
 
 	"github.com/writ-os/writ/controlplane/admission"
 	"github.com/writ-os/writ/controlplane/apiserver"
+	"github.com/writ-os/writ/controlplane/apiserver/aggregate"
+	"github.com/writ-os/writ/controlplane/apiserver/audit"
+	"github.com/writ-os/writ/controlplane/apiserver/fairness"
 	"github.com/writ-os/writ/controlplane/auth"
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
@@ -22,6 +25,7 @@ import (
 	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/controlplane/controllers"
 	"github.com/writ-os/writ/controlplane/controllers/apiendpoint"
+	"github.com/writ-os/writ/controlplane/crd"
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/controlplane/scheduler"
 	"github.com/writ-os/writ/controlplane/store"
@@ -34,14 +38,22 @@ type ControlPlane struct {
 	ready chan struct{}
 
 	metrics   *prometheus.Registry
+	catalog   schema.Live
 	store     *store.Store
 	registry  *registry.Registry
 	authority *pki.Authority
-	keeper    *pki.Keeper
-	authz     *auth.Authorizer
-	admission *admission.Admission
-	api       *apiserver.Server
-	git       *repository
+	// frontProxy is the CA by which this server calls other API servers.
+	frontProxy *pki.Authority
+	keeper     *pki.Keeper
+	authz      *auth.Authorizer
+	admission  *admission.Admission
+	api        *apiserver.Server
+	git        *repository
+
+	audit       *audit.Trail
+	limiter     *fairness.Limiter
+	definitions *crd.Publisher
+	aggregator  *aggregate.Aggregator
 }
 
 // NewControlPlane returns a control plane; it starts nothing.
@@ -72,7 +84,7 @@ func (p *ControlPlane) Run(ctx context.Context) error {
 	p.openStore()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.store.Run(ctx) })
-	if err := p.wire(listeners); err != nil {
+	if err := p.wire(ctx, listeners); err != nil {
 		return stop(g, err)
 	}
 	select {
@@ -99,12 +111,15 @@ func (p *ControlPlane) openStore() {
 	m := store.NewMetrics()
 	p.metrics.MustRegister(m)
 	p.store = store.New(store.Config{Dir: p.cfg.file("store"), Log: p.log("store"), Resources: schema.Resources, Metrics: m})
-	p.registry = registry.New(registry.Config{Store: p.store, Log: p.log("registry"), ServiceCIDR: ServiceCIDR})
+	p.registry = registry.New(registry.Config{Store: p.store, Catalog: &p.catalog, Log: p.log("registry"), ServiceCIDR: ServiceCIDR})
 }
 
 // wire makes every part. None of them runs yet.
-func (p *ControlPlane) wire(listeners []net.Listener) (err error) {
+func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err error) {
 	if p.authority, err = pki.Open(pki.Config{Dir: p.cfg.file("pki")}); err != nil {
+		return err
+	}
+	if p.frontProxy, err = pki.OpenFrontProxy(pki.Config{Dir: p.cfg.file("pki")}); err != nil {
 		return err
 	}
 	p.keeper = &pki.Keeper{Authority: p.authority, Log: p.log("pki"), Files: p.cfg.credentials()}
@@ -112,11 +127,14 @@ func (p *ControlPlane) wire(listeners []net.Listener) (err error) {
 	if err != nil {
 		return err
 	}
-	p.authz = auth.NewAuthorizer(auth.AuthorizerConfig{Cache: p.registry.Cache(), Explain: func(a authorizer.Attributes) string {
-		return p.admission.Guard.Explain(a)
-	}})
-	p.admission = admission.New(admission.Config{Cache: p.registry.Cache(), Roles: p.authz.RBAC})
-	p.registry.SetAdmission(p.admission.Plugins()...)
+	if err := p.gates(); err != nil {
+		return err
+	}
+	authn, err := p.authenticator(ctx, tokens)
+	if err != nil {
+		return err
+	}
+	p.definitions, p.aggregator = p.newDefinitions(), p.newAggregator()
 	toNodes, err := nodeTLS(p.authority)
 	if err != nil {
 		return err
@@ -124,11 +142,13 @@ func (p *ControlPlane) wire(listeners []net.Listener) (err error) {
 	if p.git, err = newRepository(p.cfg, p.as(identity.Reconciler), p.metrics); err != nil {
 		return err
 	}
+	p.limiter = fairness.New(fairness.Config{Seats: p.cfg.API.MaxInFlight, Log: p.log("fairness")})
+	p.metrics.MustRegister(p.limiter)
 	serving := p.authority.NewServingCertificate(pki.Serving{Name: "kube-apiserver", Hosts: pki.APIServerHosts(Domain, APIService.String(), p.hosts()...)})
 	p.api = apiserver.New(apiserver.Config{
 		Store: p.store, Registry: p.registry,
-		Authenticator: auth.NewAuthenticator(auth.AuthenticatorConfig{Pool: p.authority.Pool(), Tokens: tokens, Anonymous: true}),
-		Authorizer:    p.authz, Tokens: tokens, TokenReader: tokens, Rules: p.authz,
+		Catalog: &p.catalog, Limit: p.limiter, Audit: p.audit, Aggregate: p.aggregator,
+		Authenticator: authn, Authorizer: p.authz, Tokens: tokens, TokenReader: auth.Reviewer{Authenticator: authn}, Rules: p.authz,
 		Listeners: listeners, TLS: auth.TLSConfig(p.authority.Pool(), serving.Get), Socket: p.cfg.file("writ.sock"),
 		NodeTLS: toNodes, Mounts: p.git.mounts(), Metrics: p.metrics, Log: p.log("apiserver"),
 		Documents: []apiserver.Document{
@@ -141,20 +161,60 @@ func (p *ControlPlane) wire(listeners []net.Listener) (err error) {
 	return nil
 }
 
+// gates are those that every request and every write pass.
+func (p *ControlPlane) gates() error {
+	chain, err := p.cfg.API.Authorization.Open(p.log("auth"))
+	if err != nil {
+		return err
+	}
+	p.authz = auth.NewAuthorizer(auth.AuthorizerConfig{Cache: p.registry.Cache(), Chain: chain, Explain: func(a authorizer.Attributes) string {
+		return p.admission.Guard.Explain(a)
+	}})
+	a := p.cfg.API
+	p.admission = admission.New(admission.Config{
+		Cache: p.registry.Cache(), Catalog: &p.catalog, Roles: p.authz.RBAC, Authorizer: p.authz, ResolveService: p.resolve,
+		Enable: a.EnableAdmission, Disable: a.DisableAdmission, Metrics: p.metrics, Log: p.log("admission"),
+	})
+	p.registry.SetAdmission(append([]registry.Admission{crd.Admission{}}, p.admission.Plugins()...)...)
+	if a.Audit.PolicyFile != "" || a.Audit.LogPath != "" {
+		if p.audit, err = audit.New(a.Audit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // serve brings what the cluster stands on into the store, and then starts
 // everything that reads it.
 func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
 	p.cfg.step("API server", p.cfg.server())
 	g.Go(func() error { return p.authz.Run(ctx) })
 	g.Go(func() error { return p.admission.Run(ctx) })
+	g.Go(func() error { return p.audit.Run(ctx) })
+	g.Go(func() error { return p.definitions.Run(ctx) })
 	if err := policy.Ensure(ctx, p.as(identity.APIServer)); err != nil {
 		return fmt.Errorf("write the cluster's own objects: %w", err)
+	}
+	if err := p.ground(ctx); err != nil {
+		return fmt.Errorf("write the cluster's own objects: %w", err)
+	}
+	select {
+	case <-p.definitions.Ready():
+	case <-ctx.Done():
+		return nil
 	}
 	if err := p.keeper.WriteAll(); err != nil {
 		return err
 	}
 	g.Go(func() error { return p.keeper.Run(ctx) })
 	g.Go(func() error { return p.api.Run(ctx) })
+	g.Go(func() error { return p.aggregator.Run(ctx) })
+	g.Go(func() error {
+		return fairness.Run(ctx, p.limiter, fairness.Config{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), Log: p.log("fairness")})
+	})
+	if p.cfg.Still {
+		return nil
+	}
 	p.loops(ctx, g)
 	return p.git.start(ctx, g)
 }
@@ -163,8 +223,8 @@ func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
 func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group) {
 	cm := p.as(user.KubeControllerManager)
 	g.Go(func() error {
-		return controllers.Run(ctx, controllers.Config{Client: cm, Cache: p.registry.Cache(), CA: p.authority.CAPEM(), PodCIDR: PodCIDR,
-			Log: p.log("controllers"), Metrics: controller.NewMetrics(p.metrics)})
+		return controllers.Run(ctx, controllers.Config{Client: cm, Cache: p.registry.Cache(), Catalog: &p.catalog, CA: p.authority.CAPEM(), PodCIDR: PodCIDR,
+			Certificates: p.certificates(), Log: p.log("controllers"), Metrics: controller.NewMetrics(p.metrics)})
 	})
 	endpoint := apiendpoint.New(apiendpoint.Config{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), ServiceIP: APIService, Servers: p.advertised()})
 	runner := controller.New(controller.Config{Name: "apiendpoint", Reconciler: endpoint, Watches: endpoint.Watches(), Cache: p.registry.Cache(), Workers: 1, Log: p.log("controllers")})

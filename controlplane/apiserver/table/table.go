@@ -9,6 +9,7 @@
 package table
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -24,6 +25,8 @@ import (
 type Table struct {
 	columns []column
 	defs    []byte
+	// stored is the version that the columns read, where there are two.
+	stored *schema.Resource
 }
 
 type column struct {
@@ -62,6 +65,9 @@ func For(r *schema.Resource) *Table {
 // compile finds the code for every column.
 func compile(r *schema.Resource) (*Table, error) {
 	t := &Table{}
+	if r.Custom == nil && r.Storage != nil {
+		t.stored = r.Storage
+	}
 	for _, c := range r.Columns {
 		cell, err := cellOf(r, c)
 		if err != nil {
@@ -83,7 +89,7 @@ func cellOf(r *schema.Resource, c schema.Column) (func(*Row) any, error) {
 		}
 		return fn, nil
 	}
-	p, err := fieldpath.Compile(r.New(), c.Path)
+	p, err := fieldpath.Compile(r.Stored().New(), c.Path)
 	if err != nil {
 		return nil, fmt.Errorf("column %s of %s: %w", c.Name, r.Kind, err)
 	}
@@ -115,8 +121,23 @@ func (t *Table) Names() []string {
 	return names
 }
 
+// readable converts the object of a row to the version that the columns read.
+func (t *Table) readable(row *Row) *Row {
+	if t.stored == nil || schema.ResourceOf(row.Object) == t.stored {
+		return row
+	}
+	objects, err := t.stored.Convert(context.Background(), []schema.Object{row.Object})
+	if err != nil { // an object of another kind: show its name and nothing else
+		o := t.stored.New()
+		o.SetName(row.Object.GetName())
+		objects = []schema.Object{o}
+	}
+	return &Row{Object: objects[0], Now: row.Now}
+}
+
 // Cells returns the values of a row: strings, integers and booleans.
 func (t *Table) Cells(row *Row) []any {
+	row = t.readable(row)
 	cells := make([]any, len(t.columns))
 	for i, c := range t.columns {
 		cells[i] = c.cell(row)
@@ -126,6 +147,7 @@ func (t *Table) Cells(row *Row) []any {
 
 // AppendCells appends the JSON array of a row's cells to b.
 func (t *Table) AppendCells(b []byte, row *Row) []byte {
+	row = t.readable(row)
 	b = append(b, '[')
 	for i, c := range t.columns {
 		if i > 0 {

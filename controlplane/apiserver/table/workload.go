@@ -18,6 +18,7 @@ import (
 var _ = register(map[string]func(*Row) any{
 	"containerNames":  func(r *Row) any { return containers(r.Object, func(c *corev1.Container) string { return c.Name }) },
 	"containerImages": func(r *Row) any { return containers(r.Object, func(c *corev1.Container) string { return c.Image }) },
+	"templateLabels":  func(r *Row) any { return labelText(r.Object.(*corev1.PodTemplate).Template.Labels) },
 	"selector":        func(r *Row) any { return selector(r.Object) },
 	"readyReplicas":   func(r *Row) any { return readyReplicas(r.Object) },
 	"nodeSelector": func(r *Row) any {
@@ -57,6 +58,8 @@ func template(o schema.Object) *corev1.PodTemplateSpec {
 		return &w.Spec.JobTemplate.Spec.Template
 	case *corev1.ReplicationController:
 		return w.Spec.Template
+	case *corev1.PodTemplate:
+		return &w.Template
 	}
 	return nil
 }

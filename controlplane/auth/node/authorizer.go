@@ -9,9 +9,11 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/writ-os/writ/controlplane/auth/identity"
@@ -23,13 +25,19 @@ import (
 // LeaseNamespace holds the leases of nodes.
 const LeaseNamespace = "kube-node-lease"
 
+// silent is a refusal for which upstream gives no reason.
+const silent = "\x00"
+
 // Authorizer decides requests of nodes and has no opinion on others.
 type Authorizer struct {
 	cache client.Cache
 	rules []rbacv1.PolicyRule
 }
 
-var _ authorizer.Authorizer = (*Authorizer)(nil)
+var (
+	_ authorizer.Authorizer   = (*Authorizer)(nil)
+	_ authorizer.RuleResolver = (*Authorizer)(nil)
+)
 
 // New returns an authorizer. The rules hold for every node alike, where
 // access is not divided by what runs on it.
@@ -47,12 +55,23 @@ func (a *Authorizer) Authorize(_ context.Context, attrs authorizer.Attributes) (
 	switch {
 	case divided && refusal == "":
 		return authorizer.DecisionAllow, "", nil
+	case divided && refusal == silent:
+		return authorizer.DecisionNoOpinion, "", nil
 	case divided:
 		return authorizer.DecisionNoOpinion, refusal, nil
 	case rbac.RulesAllow(attrs, a.rules):
 		return authorizer.DecisionAllow, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// RulesFor says that the rules of a node cannot be listed: they depend on what
+// runs on it.
+func (a *Authorizer) RulesFor(_ context.Context, u user.Info, _ string) ([]authorizer.ResourceRuleInfo, []authorizer.NonResourceRuleInfo, bool, error) {
+	if _, ok := identity.NodeName(u); ok {
+		return nil, nil, true, errors.New("node authorizer does not support user rule resolution")
+	}
+	return nil, nil, false, nil
 }
 
 // divided decides about resources where a node sees its share only. The text
@@ -78,6 +97,14 @@ func (a *Authorizer) divided(node string, attrs authorizer.Attributes) (refusal 
 		return a.node(node, attrs), true
 	case group == "coordination.k8s.io" && resource == "leases":
 		return lease(node, attrs), true
+	case group == "storage.k8s.io" && resource == "csinodes":
+		return csiNode(node, attrs), true
+	case group == "storage.k8s.io" && resource == "volumeattachments":
+		return a.attachment(node, attrs), true
+	case group == "resource.k8s.io" && resource == "resourceclaims":
+		return a.single(node, aResourceClaim, attrs), true
+	case group == "resource.k8s.io" && resource == "resourceslices":
+		return a.slice(node, attrs), true
 	}
 	return "", false
 }
@@ -101,20 +128,32 @@ func (a *Authorizer) claim(node string, attrs authorizer.Attributes) string {
 		}
 		return a.relation(node, aClaim, attrs)
 	}
-	if attrs.GetVerb() != "get" || attrs.GetSubresource() != "" {
-		return "can only get individual resources of this type"
+	return a.single(node, aClaim, attrs)
+}
+
+// single lets a node get one object that it is related to.
+func (a *Authorizer) single(node string, t thing, attrs authorizer.Attributes) string {
+	if refusal := getOnly(attrs); refusal != "" {
+		return refusal
 	}
-	return a.relation(node, aClaim, attrs)
+	return a.relation(node, t, attrs)
+}
+
+func getOnly(attrs authorizer.Attributes) string {
+	switch {
+	case attrs.GetVerb() != "get":
+		return "can only get individual resources of this type"
+	case attrs.GetSubresource() != "":
+		return "cannot get subresource"
+	}
+	return ""
 }
 
 func (a *Authorizer) volume(node string, attrs authorizer.Attributes) string {
-	if attrs.GetVerb() != "get" || attrs.GetSubresource() != "" {
-		return "can only get individual resources of this type"
+	if refusal := getOnly(attrs); refusal != "" {
+		return refusal
 	}
-	if !volumeRelated(a.cache, node, attrs.GetName()) {
-		return unrelated(node)
-	}
-	return ""
+	return relatedIf(node, attrs, func() bool { return volumeRelated(a.cache, node, attrs.GetName()) })
 }
 
 func (a *Authorizer) serviceAccount(node string, attrs authorizer.Attributes) string {
@@ -131,10 +170,18 @@ func (a *Authorizer) serviceAccount(node string, attrs authorizer.Attributes) st
 }
 
 func (a *Authorizer) relation(node string, t thing, attrs authorizer.Attributes) string {
-	if attrs.GetName() == "" {
+	return relatedIf(node, attrs, func() bool {
+		key := schema.Key{Namespace: attrs.GetNamespace(), Name: attrs.GetName()}
+		return related(a.cache, node, t, key) || t == aSecret && volumeSecret(a.cache, node, key)
+	})
+}
+
+// relatedIf turns whether an object belongs to a node into a refusal.
+func relatedIf(node string, attrs authorizer.Attributes, is func() bool) string {
+	switch {
+	case attrs.GetName() == "":
 		return "No Object name found"
-	}
-	if !related(a.cache, node, t, schema.Key{Namespace: attrs.GetNamespace(), Name: attrs.GetName()}) {
+	case !is():
 		return unrelated(node)
 	}
 	return ""
@@ -142,18 +189,6 @@ func (a *Authorizer) relation(node string, t thing, attrs authorizer.Attributes)
 
 func unrelated(node string) string {
 	return fmt.Sprintf("no relationship found between node '%s' and this object", node)
-}
-
-func lease(node string, attrs authorizer.Attributes) string {
-	switch {
-	case !oneOf(attrs.GetVerb(), "get", "create", "update", "patch", "delete"):
-		return "can only get, create, update, patch, or delete a node lease"
-	case attrs.GetNamespace() != LeaseNamespace:
-		return fmt.Sprintf("can only access leases in the %q system namespace", LeaseNamespace)
-	case attrs.GetVerb() != "create" && attrs.GetName() != node:
-		return "can only access node lease with the same name as the requesting node"
-	}
-	return ""
 }
 
 func oneOf(s string, list ...string) bool {

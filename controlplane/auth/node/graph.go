@@ -1,6 +1,8 @@
 package node
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -15,14 +17,46 @@ const (
 	aConfigMap
 	aClaim
 	aServiceAccount
+	aResourceClaim
 )
 
 // related says whether a pod that is bound to the node refers to an object of
 // the pod's namespace. It looks at the node's pods, some hundred at most.
 func related(cache client.Cache, node string, t thing, key schema.Key) bool {
 	for _, pod := range client.CachedIndex[*corev1.Pod](cache, client.IndexNode, node) {
+		// A node makes its mirror pods by itself: they must not open other
+		// objects to it, whatever they refer to.
+		if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+			continue
+		}
 		if pod.Namespace == key.Namespace && refers(pod, t, key.Name) {
 			return true
+		}
+	}
+	return false
+}
+
+// volumeSecret says whether a volume that a pod of the node has claimed needs
+// a secret on the node. The secret's namespace may be another than the pod's.
+func volumeSecret(cache client.Cache, node string, key schema.Key) bool {
+	for _, pod := range client.CachedIndex[*corev1.Pod](cache, client.IndexNode, node) {
+		if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+			continue
+		}
+		for i := range pod.Spec.Volumes {
+			claim := claimOf(pod, &pod.Spec.Volumes[i])
+			if claim == "" {
+				continue
+			}
+			pvc, ok := client.Cached[*corev1.PersistentVolumeClaim](cache, schema.Key{Namespace: pod.Namespace, Name: claim})
+			if !ok || pvc.Spec.VolumeName == "" {
+				continue
+			}
+			pv, ok := client.Cached[*corev1.PersistentVolume](cache, schema.Key{Name: pvc.Spec.VolumeName})
+			if ok && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == pod.Namespace && pv.Spec.ClaimRef.Name == claim &&
+				slices.Contains(secretsOfPV(pv), key) {
+				return true
+			}
 		}
 	}
 	return false
@@ -42,6 +76,8 @@ func refers(pod *corev1.Pod, t thing, name string) bool {
 	switch t {
 	case aServiceAccount:
 		return pod.Spec.ServiceAccountName == name
+	case aResourceClaim:
+		return claimsResource(pod, name)
 	case aSecret:
 		for _, s := range pod.Spec.ImagePullSecrets {
 			if s.Name == name {
@@ -81,10 +117,7 @@ func volumeRefers(pod *corev1.Pod, v *corev1.Volume, t thing, name string) bool 
 			return true
 		}
 	case aClaim:
-		if v.PersistentVolumeClaim != nil {
-			return v.PersistentVolumeClaim.ClaimName == name
-		}
-		return v.Ephemeral != nil && pod.Name+"-"+v.Name == name
+		return claimOf(pod, v) == name
 	}
 	if v.Projected == nil {
 		return false
@@ -98,31 +131,34 @@ func volumeRefers(pod *corev1.Pod, v *corev1.Volume, t thing, name string) bool 
 	return false
 }
 
-// secretOfVolume returns the secret that a volume's driver needs.
-func secretOfVolume(v *corev1.Volume) string {
-	local := func(r *corev1.LocalObjectReference) string {
-		if r == nil {
-			return ""
-		}
-		return r.Name
-	}
+// claimOf returns the claim behind a volume, "" when there is none.
+func claimOf(pod *corev1.Pod, v *corev1.Volume) string {
 	switch {
-	case v.Secret != nil:
-		return v.Secret.SecretName
-	case v.CSI != nil:
-		return local(v.CSI.NodePublishSecretRef)
-	case v.ISCSI != nil:
-		return local(v.ISCSI.SecretRef)
-	case v.RBD != nil:
-		return local(v.RBD.SecretRef)
-	case v.CephFS != nil:
-		return local(v.CephFS.SecretRef)
-	case v.AzureFile != nil:
-		return v.AzureFile.SecretName
-	case v.FlexVolume != nil:
-		return local(v.FlexVolume.SecretRef)
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return pod.Name + "-" + v.Name
 	}
 	return ""
+}
+
+// claimsResource says whether a pod uses a ResourceClaim, by name or made for it.
+func claimsResource(pod *corev1.Pod, name string) bool {
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimName != nil && *c.ResourceClaimName == name {
+			return true
+		}
+		if c.ResourceClaimTemplateName == nil {
+			continue
+		}
+		for _, s := range pod.Status.ResourceClaimStatuses {
+			if s.Name == c.Name && s.ResourceClaimName != nil && *s.ResourceClaimName == name {
+				return true
+			}
+		}
+	}
+	e := pod.Status.ExtendedResourceClaimStatus
+	return e != nil && e.ResourceClaimName == name && name != ""
 }
 
 func envRefers(env []corev1.EnvVar, from []corev1.EnvFromSource, t thing, name string) bool {

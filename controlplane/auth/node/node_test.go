@@ -5,10 +5,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/ptr"
 
 	"github.com/writ-os/writ/controlplane/auth/policy"
 	"github.com/writ-os/writ/controlplane/client"
@@ -37,8 +40,46 @@ func webPod() *corev1.Pod {
 			Containers: []corev1.Container{{Env: []corev1.EnvVar{
 				{ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref("env")}}},
 				{ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("env")}}}, {Value: "plain"}}}},
+			ResourceClaims: []corev1.PodResourceClaim{{Name: "1", ResourceClaimName: ptr.To("named")}, {Name: "2", ResourceClaimTemplateName: ptr.To("template")}},
+		},
+		Status: corev1.PodStatus{
+			ResourceClaimStatuses:       []corev1.PodResourceClaimStatus{{Name: "2", ResourceClaimName: ptr.To("made")}},
+			ExtendedResourceClaimStatus: &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "extended"},
 		},
 	}
+}
+
+// nodeObjects are what a node is related to by more than one step.
+func nodeObjects() []schema.Object {
+	secret := func(n string) *corev1.SecretReference { return &corev1.SecretReference{Namespace: "storage", Name: n} }
+	meta := func(v, k, n string) (metav1.TypeMeta, metav1.ObjectMeta) {
+		return metav1.TypeMeta{APIVersion: v, Kind: k}, metav1.ObjectMeta{Name: n}
+	}
+	csi := func(name, claim string, s *corev1.CSIPersistentVolumeSource) []schema.Object {
+		pv := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: claim}, PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: s}}}
+		pv.TypeMeta, pv.ObjectMeta = meta("v1", "PersistentVolume", name)
+		pvc := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: name}}
+		pvc.TypeMeta, pvc.ObjectMeta = meta("v1", "PersistentVolumeClaim", claim)
+		pvc.Namespace = "shop"
+		return []schema.Object{pv, pvc}
+	}
+	var out []schema.Object
+	// "web" claims it by an ephemeral volume.
+	out = append(out, csi("csi", "web-scratch", &corev1.CSIPersistentVolumeSource{NodeStageSecretRef: secret("staged"),
+		NodePublishSecretRef: &corev1.SecretReference{Name: "published"}, ControllerExpandSecretRef: secret("controller-only")})...)
+	out = append(out, csi("csi-of-others", "theirs", &corev1.CSIPersistentVolumeSource{NodeStageSecretRef: secret("theirs")})...)
+	mirror := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "a", ServiceAccountName: "of-mirror", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "of-mirror"}}}}
+	mirror.TypeMeta, mirror.ObjectMeta = meta("v1", "Pod", "mirror-of-a")
+	mirror.Namespace, mirror.Annotations = "shop", map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+	out = append(out, mirror)
+	for _, n := range []string{"a", "b"} {
+		va := &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{NodeName: n}}
+		va.TypeMeta, va.ObjectMeta = meta("storage.k8s.io/v1", "VolumeAttachment", "va-"+n)
+		slice := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{NodeName: &n}}
+		slice.TypeMeta, slice.ObjectMeta = meta("resource.k8s.io/v1", "ResourceSlice", "slice-"+n)
+		out = append(out, va, slice)
+	}
+	return out
 }
 
 func TestAuthorize(t *testing.T) {
@@ -48,7 +89,7 @@ func TestAuthorize(t *testing.T) {
 		return &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: claim}}}
 	}
-	a := New(client.NewFake(webPod(), other, volume("pv", "data"), volume("pv-of-others", "theirs")).Cache(), policy.NodeRules())
+	a := New(client.NewFake(append(nodeObjects(), webPod(), other, volume("pv", "data"), volume("pv-of-others", "theirs"))...).Cache(), policy.NodeRules())
 	const unrelatedText = "no relationship found between node 'a' and this object"
 	for _, tt := range []struct {
 		request string // verb resource/sub ns/name ?selector
@@ -78,7 +119,19 @@ func TestAuthorize(t *testing.T) {
 		{"patch pods/status shop/web", true, ""}, {"patch pods shop/web", false, ""}, {"create pods/exec shop/web", false, ""}, {"create pods/binding shop/web", false, ""},
 		{"create pods shop/mirror", true, ""}, {"delete pods shop/web", true, ""}, {"create pods/eviction shop/web", true, ""},
 		{"get nodes /a", true, ""}, {"list nodes", true, ""}, {"create nodes", true, ""}, {"patch nodes/status /a", true, ""}, {"update nodes /a", true, ""},
-		{"patch nodes/status /b", false, "can only write the node object of the same name"}, {"update nodes /b", false, ""}, {"delete nodes /a", false, ""},
+		{"patch nodes/status /b", true, ""}, {"update nodes /b", true, ""}, // NodeRestriction refuses, with the names
+		{"delete nodes /a", false, ""}, {"patch nodes/proxy /a", false, ""},
+		{"get secrets storage/staged", true, ""}, {"get secrets shop/published", true, ""}, {"get secrets storage/controller-only", false, unrelatedText}, {"get secrets storage/theirs", false, unrelatedText},
+		{"get secrets shop/of-mirror", false, unrelatedText}, {"create serviceaccounts/token shop/of-mirror", false, unrelatedText}, {"get pods shop/mirror-of-a", true, ""},
+		{"list pods shop/web", true, ""}, {"watch pods shop/other", false, "spec.nodeName field selector"},
+		{"get storage.k8s.io:csinodes /a", true, ""}, {"create storage.k8s.io:csinodes", true, ""}, {"patch storage.k8s.io:csinodes /b", false, "can only access CSINode with the same name as the requesting node"},
+		{"list storage.k8s.io:csinodes", false, "can only get, create, update, patch, or delete a CSINode"}, {"get storage.k8s.io:csinodes/status /a", false, "cannot authorize CSINode subresources"},
+		{"get storage.k8s.io:volumeattachments /va-a", true, ""}, {"get storage.k8s.io:volumeattachments /va-b", false, unrelatedText}, {"list storage.k8s.io:volumeattachments", false, "can only get individual resources of this type"},
+		{"get resource.k8s.io:resourceclaims shop/named", true, ""}, {"get resource.k8s.io:resourceclaims shop/made", true, ""}, {"get resource.k8s.io:resourceclaims shop/extended", true, ""},
+		{"get resource.k8s.io:resourceclaims shop/theirs", false, unrelatedText}, {"get resource.k8s.io:resourceclaims/status shop/named", false, "cannot get subresource"},
+		{"create resource.k8s.io:resourceslices", true, ""}, {"delete resource.k8s.io:resourceslices /slice-a", true, ""}, {"update resource.k8s.io:resourceslices /slice-b", false, unrelatedText},
+		{"list resource.k8s.io:resourceslices ?spec.nodeName=a", true, ""}, {"deletecollection resource.k8s.io:resourceslices", false, "can only list/watch/deletecollection resourceslices with nodeName field selector"},
+		{"list resource.k8s.io:resourceslices ?spec.nodeName=b", false, "nodeName field selector"}, {"get persistentvolumes", false, "No Object name found"},
 		{"update coordination.k8s.io:leases kube-node-lease/a", true, ""}, {"create coordination.k8s.io:leases kube-node-lease/", true, ""},
 		{"update coordination.k8s.io:leases kube-node-lease/b", false, "same name as the requesting node"},
 		{"update coordination.k8s.io:leases kube-system/a", false, `can only access leases in the "kube-node-lease" system namespace`},

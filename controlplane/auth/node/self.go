@@ -1,10 +1,13 @@
 package node
 
 import (
-	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
@@ -19,31 +22,36 @@ func (a *Authorizer) pod(node string, attrs authorizer.Attributes) string {
 		if oneOf(attrs.GetVerb(), "update", "patch") {
 			return "" // which pod's, NodeRestriction knows
 		}
-		return "can only update or patch the status of pods"
+		return silent
 	case "eviction":
 		if attrs.GetVerb() == "create" {
 			return ""
 		}
-		return "can only create pod evictions"
+		return silent
 	default:
-		return "can only write the status and evictions of pods"
+		return silent
 	}
 	switch attrs.GetVerb() {
 	case "create", "delete":
 		return "" // mirror pods of its own: NodeRestriction
 	case "get":
-		pod, ok := client.Cached[*corev1.Pod](a.cache, schema.Key{Namespace: attrs.GetNamespace(), Name: attrs.GetName()})
-		if !ok || pod.Spec.NodeName != node {
-			return unrelated(node)
-		}
-		return ""
+		return relatedIf(node, attrs, func() bool {
+			pod, ok := client.Cached[*corev1.Pod](a.cache, schema.Key{Namespace: attrs.GetNamespace(), Name: attrs.GetName()})
+			return ok && pod.Spec.NodeName == node
+		})
 	case "list", "watch":
-		if selects(attrs, "spec.nodeName", node) {
+		if selects(attrs, "spec.nodeName", node) || attrs.GetName() != "" && a.pod(node, getOf(attrs)) == "" {
 			return ""
 		}
 		return "can only list/watch pods with spec.nodeName field selector"
 	}
-	return "can only read, create and delete pods"
+	return silent
+}
+
+// getOf is the same request as a get of the one object.
+func getOf(attrs authorizer.Attributes) authorizer.Attributes {
+	return authorizer.AttributesRecord{User: attrs.GetUser(), Verb: "get", Namespace: attrs.GetNamespace(), Name: attrs.GetName(),
+		Resource: attrs.GetResource(), ResourceRequest: true}
 }
 
 // node decides about Nodes. Unlike a kubelet, a node of ours routes to the pods
@@ -59,12 +67,11 @@ func (a *Authorizer) node(node string, attrs authorizer.Attributes) string {
 			return "" // with its own name: NodeRestriction
 		}
 	case "update", "patch":
-		if attrs.GetName() == node && oneOf(attrs.GetSubresource(), "", "status") {
-			return ""
+		if oneOf(attrs.GetSubresource(), "", "status") {
+			return "" // its own: NodeRestriction
 		}
-		return "can only write the node object of the same name"
 	}
-	return "can only read nodes, and create, update or patch its own"
+	return silent
 }
 
 // selects says whether a field selector demands that a field has a value.
@@ -79,4 +86,62 @@ func selects(attrs authorizer.Attributes, field, value string) bool {
 		}
 	}
 	return false
+}
+
+func lease(node string, attrs authorizer.Attributes) string {
+	switch {
+	case !oneOf(attrs.GetVerb(), "get", "create", "update", "patch", "delete"):
+		return "can only get, create, update, patch, or delete a node lease"
+	case attrs.GetNamespace() != LeaseNamespace:
+		return fmt.Sprintf("can only access leases in the %q system namespace", LeaseNamespace)
+	case attrs.GetVerb() != "create" && attrs.GetName() != node:
+		return "can only access node lease with the same name as the requesting node"
+	}
+	return ""
+}
+
+func csiNode(node string, attrs authorizer.Attributes) string {
+	switch {
+	case !oneOf(attrs.GetVerb(), "get", "create", "update", "patch", "delete"):
+		return "can only get, create, update, patch, or delete a CSINode"
+	case attrs.GetSubresource() != "":
+		return "cannot authorize CSINode subresources"
+	case attrs.GetVerb() != "create" && attrs.GetName() != node:
+		return "can only access CSINode with the same name as the requesting node"
+	}
+	return ""
+}
+
+// attachment lets a node see the VolumeAttachments that name it.
+func (a *Authorizer) attachment(node string, attrs authorizer.Attributes) string {
+	if refusal := getOnly(attrs); refusal != "" {
+		return refusal
+	}
+	return relatedIf(node, attrs, func() bool {
+		va, ok := client.Cached[*storagev1.VolumeAttachment](a.cache, schema.Key{Name: attrs.GetName()})
+		return ok && va.Spec.NodeName == node
+	})
+}
+
+// slice lets a node manage its own ResourceSlices; whose a new one is,
+// NodeRestriction knows.
+func (a *Authorizer) slice(node string, attrs authorizer.Attributes) string {
+	if attrs.GetSubresource() != "" {
+		return "cannot authorize ResourceSlice subresources"
+	}
+	switch attrs.GetVerb() {
+	case "create":
+		return ""
+	case "get", "update", "patch", "delete":
+		return relatedIf(node, attrs, func() bool {
+			s, ok := client.Cached[*resourcev1.ResourceSlice](a.cache, schema.Key{Name: attrs.GetName()})
+			return ok && s.Spec.NodeName != nil && *s.Spec.NodeName == node
+		})
+	case "watch", "list", "deletecollection":
+		if selects(attrs, resourcev1.ResourceSliceSelectorNodeName, node) {
+			return ""
+		}
+		return "can only list/watch/deletecollection resourceslices with nodeName field selector"
+	}
+	return "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
 }

@@ -98,9 +98,6 @@ func (a *Authority) issue(tmpl *x509.Certificate, ttl time.Duration) (*KeyPair, 
 	if err != nil {
 		return nil, fmt.Errorf("generate key of %s: %w", tmpl.Subject.CommonName, err)
 	}
-	if tmpl.SerialNumber, err = serialNumber(); err != nil {
-		return nil, err
-	}
 	now := a.cfg.Now()
 	tmpl.NotBefore, tmpl.NotAfter = now.Add(-skew), now.Add(ttl)
 	if tmpl.NotAfter.After(a.cert.NotAfter) {
@@ -108,7 +105,7 @@ func (a *Authority) issue(tmpl *x509.Certificate, ttl time.Duration) (*KeyPair, 
 	}
 	tmpl.KeyUsage = x509.KeyUsageDigitalSignature
 	tmpl.BasicConstraintsValid = true
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &key.PublicKey, a.key)
+	der, err := a.create(tmpl, &key.PublicKey)
 	if err != nil {
 		return nil, fmt.Errorf("create certificate of %s: %w", tmpl.Subject.CommonName, err)
 	}
@@ -122,6 +119,15 @@ func (a *Authority) issue(tmpl *x509.Certificate, ttl time.Duration) (*KeyPair, 
 	}
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return &KeyPair{CertPEM: certPEM, KeyPEM: keyPEM, Leaf: leaf, key: key}, nil
+}
+
+// create signs a certificate under a fresh serial number.
+func (a *Authority) create(tmpl *x509.Certificate, public any) ([]byte, error) {
+	var err error
+	if tmpl.SerialNumber, err = serialNumber(); err != nil {
+		return nil, err
+	}
+	return x509.CreateCertificate(rand.Reader, tmpl, a.cert, public, a.key)
 }
 
 // ServingCertificate is a serving certificate in memory that renews itself

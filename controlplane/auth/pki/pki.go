@@ -7,6 +7,7 @@
 //
 //	ca.crt  ca.key   the cluster's CA, ECDSA P-256, ten years
 //	sa.key           the signing key of service-account tokens
+//	front-proxy-ca.crt  front-proxy-ca.key   another CA, for proxies alone
 //
 // Every file is written in one step and synced; private ones have mode 0600.
 // Other certificates are never kept: issuing one takes 0.1 ms.
@@ -49,6 +50,7 @@ type Config struct {
 // Authority issues credentials. It is safe for concurrent use.
 type Authority struct {
 	cfg   Config
+	names names
 	cert  *x509.Certificate
 	key   *ecdsa.PrivateKey
 	pem   []byte
@@ -60,14 +62,8 @@ type Authority struct {
 // key or certificate alone is missing is an error and not made again: every
 // credential issued before would turn invalid.
 func Open(cfg Config) (*Authority, error) {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create %s: %w", cfg.Dir, err)
-	}
-	a := &Authority{cfg: cfg, pool: x509.NewCertPool()}
-	if err := a.loadCA(); err != nil {
+	a, err := openCA(cfg, names{cert: caCertFile, key: caKeyFile, common: "writ-ca"})
+	if err != nil {
 		return nil, err
 	}
 	key, err := a.loadKey(saKeyFile)
@@ -78,6 +74,30 @@ func Open(cfg Config) (*Authority, error) {
 		return nil, err
 	}
 	a.saKey = key
+	return a, nil
+}
+
+// OpenFrontProxy reads the authority of front proxies from the same folder, and
+// makes it when it is missing. It must not be the cluster's CA: whoever has a
+// certificate of it may name any user in a header (auth.FrontProxy).
+func OpenFrontProxy(cfg Config) (*Authority, error) {
+	return openCA(cfg, names{cert: "front-proxy-ca.crt", key: "front-proxy-ca.key", common: "writ-front-proxy-ca"})
+}
+
+// names are the files of a CA and what it is called.
+type names struct{ cert, key, common string }
+
+func openCA(cfg Config, n names) (*Authority, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create %s: %w", cfg.Dir, err)
+	}
+	a := &Authority{cfg: cfg, names: n, pool: x509.NewCertPool()}
+	if err := a.loadCA(); err != nil {
+		return nil, err
+	}
 	a.pool.AddCert(a.cert)
 	return a, nil
 }
@@ -97,8 +117,8 @@ func (a *Authority) ServiceAccountKey() *ecdsa.PrivateKey { return a.saKey }
 func (a *Authority) path(name string) string { return filepath.Join(a.cfg.Dir, name) }
 
 func (a *Authority) loadCA() error {
-	certPEM, certErr := os.ReadFile(a.path(caCertFile))
-	key, keyErr := a.loadKey(caKeyFile)
+	certPEM, certErr := os.ReadFile(a.path(a.names.cert))
+	key, keyErr := a.loadKey(a.names.key)
 	switch {
 	case errors.Is(certErr, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist):
 		return a.makeCA(nil)
@@ -112,14 +132,14 @@ func (a *Authority) loadCA() error {
 	}
 	cert, err := parseCert(certPEM)
 	if err != nil {
-		return fmt.Errorf("parse %s: %w", a.path(caCertFile), err)
+		return fmt.Errorf("parse %s: %w", a.path(a.names.cert), err)
 	}
 	if !key.PublicKey.Equal(cert.PublicKey) {
-		return fmt.Errorf("read CA: %s is not the key of %s: restore both from the same backup", a.path(caKeyFile), a.path(caCertFile))
+		return fmt.Errorf("read CA: %s is not the key of %s: restore both from the same backup", a.path(a.names.key), a.path(a.names.cert))
 	}
 	if a.cfg.Now().After(cert.NotAfter) {
 		return fmt.Errorf("read CA: %s has expired on %s: move %s away and restart, then hand out new credentials",
-			a.path(caCertFile), cert.NotAfter.Format(time.DateOnly), a.cfg.Dir)
+			a.path(a.names.cert), cert.NotAfter.Format(time.DateOnly), a.cfg.Dir)
 	}
 	a.cert, a.key, a.pem = cert, key, certPEM
 	return nil
@@ -129,7 +149,7 @@ func (a *Authority) loadCA() error {
 func (a *Authority) makeCA(key *ecdsa.PrivateKey) error {
 	var err error
 	if key == nil {
-		if key, err = a.makeKey(caKeyFile); err != nil {
+		if key, err = a.makeKey(a.names.key); err != nil {
 			return err
 		}
 	}
@@ -140,7 +160,7 @@ func (a *Authority) makeCA(key *ecdsa.PrivateKey) error {
 	now := a.cfg.Now()
 	tmpl := &x509.Certificate{
 		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: "writ-ca"},
+		Subject:               pkix.Name{CommonName: a.names.common},
 		NotBefore:             now.Add(-skew),
 		NotAfter:              now.Add(caLifetime),
 		IsCA:                  true,
@@ -156,7 +176,7 @@ func (a *Authority) makeCA(key *ecdsa.PrivateKey) error {
 		return fmt.Errorf("parse CA certificate: %w", err)
 	}
 	a.cert, a.key, a.pem = cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return WriteFile(a.path(caCertFile), a.pem, 0o644)
+	return WriteFile(a.path(a.names.cert), a.pem, 0o644)
 }
 
 func (a *Authority) makeKey(name string) (*ecdsa.PrivateKey, error) {

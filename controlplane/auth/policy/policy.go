@@ -24,16 +24,16 @@ const aggregateTo = "rbac.authorization.k8s.io/aggregate-to-"
 // Objects returns the default roles and bindings, roles first.
 func Objects() []schema.Object {
 	var out []schema.Object
-	for _, r := range clusterRoles() {
+	for _, r := range append(clusterRoles(), controllerRoles()...) {
 		out = append(out, r)
 	}
-	for _, r := range roles() {
+	for _, r := range append(roles(), namespacedControllerRoles()...) {
 		out = append(out, r)
 	}
-	for _, b := range clusterRoleBindings() {
+	for _, b := range append(clusterRoleBindings(), controllerBindings()...) {
 		out = append(out, b)
 	}
-	for _, b := range roleBindings() {
+	for _, b := range append(roleBindings(), namespacedControllerBindings()...) {
 		out = append(out, b)
 	}
 	for _, o := range out {

@@ -115,6 +115,9 @@ func complete(r *authenticationv1.TokenRequest, sa *corev1.ServiceAccount, audie
 	if r.UID != "" && r.UID != sa.UID {
 		return conflict("TokenRequest", sa.Name, fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", r.UID, sa.UID))
 	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(requestKind, sa.Name, errs)
+	}
 	r.Name, r.Namespace, r.UID = sa.Name, sa.Namespace, sa.UID
 	if len(r.Spec.Audiences) == 0 {
 		r.Spec.Audiences = audiences
@@ -130,7 +133,7 @@ func complete(r *authenticationv1.TokenRequest, sa *corev1.ServiceAccount, audie
 		errs = append(errs, field.Invalid(spec.Child("expirationSeconds"), s, "may not specify a duration larger than 2^32 seconds"))
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(requestKind, sa.Name, errs)
+		return apierrors.NewInvalid(requestKind, "", errs) // upstream leaves out the name here
 	}
 	return nil
 }

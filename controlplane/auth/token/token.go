@@ -13,6 +13,8 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -31,6 +33,10 @@ type Config struct {
 	Audiences []string
 	// Cache tells whether what a token is bound to still exists.
 	Cache client.Cache
+	// Labels writes into Secrets when their token was used last. nil does not.
+	Labels client.Writer
+	// Log says when that did not work. Default: nowhere.
+	Log *slog.Logger
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
@@ -41,6 +47,8 @@ type Authority struct {
 	keyID  string
 	parser *jwt.Parser
 	seen   seen
+	// labelling holds the UIDs of Secrets whose label is being written.
+	labelling sync.Map
 }
 
 // New returns an authority.
@@ -54,6 +62,9 @@ func New(cfg Config) (*Authority, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	der, err := x509.MarshalPKIXPublicKey(&cfg.Key.PublicKey)
 	if err != nil {
 		return nil, fmt.Errorf("encode public key of tokens: %w", err)
@@ -66,6 +77,9 @@ func New(cfg Config) (*Authority, error) {
 		parser: jwt.NewParser(jwt.WithValidMethods([]string{"ES256"}), jwt.WithoutClaimsValidation(), jwt.WithStrictDecoding()),
 	}, nil
 }
+
+// verifyKey tells the parser which key signs.
+func (a *Authority) verifyKey(*jwt.Token) (any, error) { return &a.cfg.Key.PublicKey, nil }
 
 // Audiences returns the audiences of the API server.
 func (a *Authority) Audiences() []string { return a.cfg.Audiences }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -31,6 +30,23 @@ const (
 // all. Another authenticator may know it.
 var ErrForeign = errors.New("token of another issuer")
 
+// errLegacy says that a token is of the kind that lies in a Secret.
+var errLegacy = errors.New("token of a secret")
+
+// legacyFor checks a token of a Secret. It has no audiences: it is for the API
+// server.
+func (a *Authority) legacyFor(token string, wanted []string) (user.Info, []string, error) {
+	got := slices.DeleteFunc(slices.Clone(wanted), func(w string) bool { return !slices.Contains(a.cfg.Audiences, w) })
+	if len(got) == 0 {
+		return nil, nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", a.cfg.Audiences, wanted)
+	}
+	u, err := a.authenticateLegacy(token)
+	if err != nil {
+		return nil, nil, err
+	}
+	return u, got, nil
+}
+
 // Authenticate says whom a token speaks for and which of the wanted audiences
 // it has. With no audiences wanted it must have one of the API server's.
 func (a *Authority) Authenticate(token string, wanted []string) (user.Info, []string, error) {
@@ -38,6 +54,9 @@ func (a *Authority) Authenticate(token string, wanted []string) (user.Info, []st
 		wanted = a.cfg.Audiences
 	}
 	c, err := a.verify(token)
+	if errors.Is(err, errLegacy) {
+		return a.legacyFor(token, wanted)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,11 +84,16 @@ func (a *Authority) verify(token string) (*claims, error) {
 		return c, nil
 	}
 	c := new(claims)
-	if _, _, err := a.parser.ParseUnverified(token, c); err != nil || c.Issuer != a.cfg.Issuer {
+	switch _, _, err := a.parser.ParseUnverified(token, c); {
+	case err != nil:
+		return nil, ErrForeign
+	case c.Issuer == LegacyIssuer:
+		return nil, errLegacy
+	case c.Issuer != a.cfg.Issuer:
 		return nil, ErrForeign
 	}
 	c = new(claims)
-	if _, err := a.parser.ParseWithClaims(token, c, func(*jwt.Token) (any, error) { return &a.cfg.Key.PublicKey, nil }); err != nil {
+	if _, err := a.parser.ParseWithClaims(token, c, a.verifyKey); err != nil {
 		return nil, fmt.Errorf("verify service account token: %w", err)
 	}
 	if c.Subject != serviceaccount.MakeUsername(c.Kubernetes.Namespace, c.Kubernetes.ServiceAccount.Name) || c.ExpiresAt == nil {
@@ -105,20 +129,20 @@ func (a *Authority) checkBound(k *kubernetesClaims, now time.Time) error {
 	}
 	if k.Secret != nil {
 		o, ok := client.Cached[*corev1.Secret](a.cfg.Cache, key(k.Secret.Name))
-		if !ok || !same(o, k.Secret, now) {
-			return errInvalidated
+		if err := bound("secret", o, ok, k.Secret, now); err != nil {
+			return err
 		}
 	}
 	if k.Pod != nil {
 		o, ok := client.Cached[*corev1.Pod](a.cfg.Cache, key(k.Pod.Name))
-		if !ok || !same(o, k.Pod, now) {
-			return errInvalidated
+		if err := bound("pod", o, ok, k.Pod, now); err != nil {
+			return err
 		}
 	} else if k.Node != nil {
 		// Beside a pod the node is only told, not bound.
 		o, ok := client.Cached[*corev1.Node](a.cfg.Cache, schema.Key{Name: k.Node.Name})
-		if !ok || !same(o, k.Node, now) {
-			return errInvalidated
+		if err := bound("node", o, ok, k.Node, now); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -126,8 +150,17 @@ func (a *Authority) checkBound(k *kubernetesClaims, now time.Time) error {
 
 var errInvalidated = errors.New("service account token has been invalidated")
 
-func same(o metav1.Object, r *ref, now time.Time) bool {
-	return string(o.GetUID()) == r.UID && !gone(o, now)
+// bound says whether the object that a claim names is still the one it was.
+func bound(kind string, o metav1.Object, ok bool, r *ref, now time.Time) error {
+	switch {
+	case !ok:
+		return errInvalidated
+	case string(o.GetUID()) != r.UID:
+		return fmt.Errorf("%s UID (%s) does not match service account %s ref claim (%s)", kind, o.GetUID(), kind, r.UID)
+	case gone(o, now):
+		return errInvalidated
+	}
+	return nil
 }
 
 func gone(o metav1.Object, now time.Time) bool {

@@ -48,6 +48,14 @@ func Suite(t *testing.T, r Runtime, cgroupParent string) {
 	t.Run("AttemptsAndLabels", s.attempts)
 	t.Run("SandboxTwice", s.sandboxTwice)
 	t.Run("CreateWithoutImage", s.noImage)
+	t.Run("ExecStreams", s.execStreams)
+	t.Run("ExecExit", s.execExit)
+	t.Run("ExecOfTheDead", s.execDead)
+	t.Run("Attach", s.attach)
+	t.Run("AttachTerminal", s.attachTerminal)
+	t.Run("StdinOnce", s.stdinOnce)
+	t.Run("Dial", s.dial)
+	t.Run("Update", s.update)
 }
 
 type suite struct {

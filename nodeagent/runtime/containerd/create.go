@@ -16,6 +16,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/containerd/errdefs"
 	"github.com/containerd/typeurl/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/writ-os/writ/nodeagent/crilog"
 	"github.com/writ-os/writ/nodeagent/runtime"
@@ -57,6 +58,11 @@ func (r *Runtime) create(ctx context.Context, s runtime.Spec, pause bool) (_ str
 			return "", err
 		}
 	}
+	if s.Stdin {
+		if err := unix.Mkfifo(r.stdinPath(id), 0o600); err != nil {
+			return "", fmt.Errorf("make input of container: %w", err)
+		}
+	}
 	snap := r.client.SnapshotService(r.snapshotter)
 	// The label keeps the snapshot until its container's record does.
 	if _, err := snap.Prepare(ctx, id, img.chainID, snapshots.WithLabels(map[string]string{
@@ -70,7 +76,6 @@ func (r *Runtime) create(ctx context.Context, s runtime.Spec, pause bool) (_ str
 		return "", err
 	}
 	rec := recordOf(c)
-	rec.stdin, rec.tty = s.Stdin, s.TTY
 	r.mu.Lock()
 	r.containers[id] = rec
 	r.mu.Unlock()
@@ -109,7 +114,7 @@ func (r *Runtime) createRecord(ctx context.Context, id string, s runtime.Spec, s
 
 // spec writes the OCI specification of a container.
 func (r *Runtime) spec(ctx context.Context, id string, s runtime.Spec, img *unpackedImage, cgroupPath string, pause bool) (*oci.Spec, error) {
-	ns, err := r.namespaces(s.PodUID, pause)
+	ns, err := r.namespaces(s.PodUID, pause, s.ProcessesOf)
 	if err != nil {
 		return nil, err
 	}

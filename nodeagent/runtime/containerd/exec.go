@@ -46,7 +46,12 @@ func (r *Runtime) Exec(ctx context.Context, id string, e runtime.ExecSpec) (int,
 	}
 	// Callers may hand in one writer for both streams.
 	lock := &sync.Mutex{}
-	opts := []cio.Opt{cio.WithStreams(e.Stdin, locked{lock, e.Stdout}, locked{lock, e.Stderr}), cio.WithFIFODir(r.containerDir(id))}
+	in := &input{r: e.Stdin, done: make(chan struct{})}
+	streams := []io.Writer{locked{lock, e.Stdout}, locked{lock, e.Stderr}}
+	opts := []cio.Opt{cio.WithStreams(nil, streams[0], streams[1]), cio.WithFIFODir(r.containerDir(id))}
+	if e.Stdin != nil {
+		opts[0] = cio.WithStreams(in, streams[0], streams[1])
+	}
 	if e.TTY {
 		opts = append(opts, cio.WithTerminal)
 	}
@@ -54,7 +59,23 @@ func (r *Runtime) Exec(ctx context.Context, id string, e runtime.ExecSpec) (int,
 	if err != nil {
 		return 0, fmt.Errorf("exec in container %s: %w", id, err)
 	}
-	return r.runProcess(ctx, proc, e)
+	return r.runProcess(ctx, proc, e, in)
+}
+
+// input notes the end of what is read through it. The shim holds the pipe to a
+// process open so that others can write to it later: the end has to be told.
+type input struct {
+	r    io.Reader
+	once sync.Once
+	done chan struct{}
+}
+
+func (i *input) Read(b []byte) (int, error) {
+	n, err := i.r.Read(b)
+	if err != nil {
+		i.once.Do(func() { close(i.done) })
+	}
+	return n, err
 }
 
 // locked writes to what others write to as well. Nothing is written to nil.
@@ -69,11 +90,16 @@ func (l locked) Write(b []byte) (int, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.w.Write(b)
+	if _, err := l.w.Write(b); err != nil {
+		// Whoever read it has gone. The command goes on, as with upstream's
+		// runtimes, and must not stall on a pipe that nobody empties.
+		return len(b), nil
+	}
+	return len(b), nil
 }
 
 // runProcess runs it to its end. When ctx ends before, it is killed.
-func (r *Runtime) runProcess(ctx context.Context, proc ctrd.Process, e runtime.ExecSpec) (int, error) {
+func (r *Runtime) runProcess(ctx context.Context, proc ctrd.Process, e runtime.ExecSpec, in *input) (int, error) {
 	clean := context.WithoutCancel(ctx)
 	defer func() {
 		ctx, cancel := context.WithTimeout(clean, 10*time.Second)
@@ -87,6 +113,7 @@ func (r *Runtime) runProcess(ctx context.Context, proc ctrd.Process, e runtime.E
 	if err := proc.Start(ctx); err != nil {
 		return 0, fmt.Errorf("start exec: %w", err)
 	}
+	ended := in.done
 	for {
 		select {
 		case s := <-exit:
@@ -98,9 +125,17 @@ func (r *Runtime) runProcess(ctx context.Context, proc ctrd.Process, e runtime.E
 		case size, ok := <-e.Resize:
 			if !ok {
 				e.Resize = nil
+				if e.TTY {
+					_ = proc.Kill(clean, syscall.SIGHUP) // it may have ended
+				}
 				continue
 			}
 			_ = proc.Resize(ctx, uint32(size[0]), uint32(size[1])) // only looks
+		case <-ended:
+			ended = nil
+			if !e.TTY { // a terminal has no end of input
+				_ = closeInput(clean, proc) // it may have ended
+			}
 		case <-ctx.Done():
 			err := proc.Kill(clean, syscall.SIGKILL)
 			if err != nil && !errdefs.IsNotFound(err) {
@@ -109,6 +144,12 @@ func (r *Runtime) runProcess(ctx context.Context, proc ctrd.Process, e runtime.E
 			return 0, ctx.Err()
 		}
 	}
+}
+
+// closeInput ends the input of a process, when what was written has arrived:
+// the shim reads the pipe to its end once it lets go of it itself.
+func closeInput(ctx context.Context, proc ctrd.Process) error {
+	return proc.CloseIO(ctx, ctrd.WithStdinCloser)
 }
 
 // Stats measures a container by its control group.

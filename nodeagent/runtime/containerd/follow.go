@@ -233,8 +233,9 @@ func (r *Runtime) adoptOne(ctx context.Context, rec *record, p *task.Process) er
 // does not have.
 func (r *Runtime) forgetOthers(known map[string]bool) error {
 	r.mu.Lock()
-	for id := range r.containers {
+	for id, rec := range r.containers {
 		if !known[id] {
+			rec.finish(lost) // who is attached to it must not wait for ever
 			delete(r.containers, id)
 		}
 	}

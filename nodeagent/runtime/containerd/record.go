@@ -31,6 +31,8 @@ const (
 	labelImage        = "writ.dev/image"
 	labelImageID      = "writ.dev/image-id"
 	labelCgroup       = "writ.dev/cgroup"
+	labelStdin        = "writ.dev/stdin" // "true", "once"
+	labelTTY          = "writ.dev/tty"
 	// labelPause marks the first process of a shared PID namespace.
 	labelPause = "writ.dev/pause"
 )
@@ -45,7 +47,35 @@ type record struct {
 	cgroup string
 	pause  bool
 	stdin  bool
+	once   bool // the end of the first input attached is the end of all
 	tty    bool
+	done   chan struct{} // made by ended, closed by finish
+}
+
+// ended is closed when the container does not run any more, and all that it
+// printed is in its files.
+func (r *record) ended() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done == nil {
+		r.done = make(chan struct{})
+		if r.c.State == runtime.Exited {
+			close(r.done)
+		}
+	}
+	return r.done
+}
+
+// finish records the end of the container.
+func (r *record) finish(how func(c *runtime.Container)) runtime.Container {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done != nil && r.c.State != runtime.Exited {
+		close(r.done)
+	}
+	r.c.State, r.c.Pid = runtime.Exited, 0
+	how(&r.c)
+	return r.c
 }
 
 func (r *record) get() runtime.Container {
@@ -62,7 +92,7 @@ func (r *record) set(fn func(c *runtime.Container)) runtime.Container {
 }
 
 func labelsOf(s runtime.Spec, imageRef, imageID, cgroup string) map[string]string {
-	return map[string]string{
+	l := map[string]string{
 		labelPodUID:       s.PodUID,
 		labelPodName:      s.PodName,
 		labelPodNamespace: s.PodNamespace,
@@ -77,6 +107,16 @@ func labelsOf(s runtime.Spec, imageRef, imageID, cgroup string) map[string]strin
 		labelImageID:      imageID,
 		labelCgroup:       cgroup,
 	}
+	if s.Stdin {
+		l[labelStdin] = "true"
+	}
+	if s.Stdin && s.StdinOnce {
+		l[labelStdin] = "once"
+	}
+	if s.TTY {
+		l[labelTTY] = "true"
+	}
+	return l
 }
 
 // recordOf reads a container back from its labels.
@@ -88,6 +128,9 @@ func recordOf(c containers.Container) *record {
 	return &record{
 		cgroup: l[labelCgroup],
 		pause:  l[labelPause] != "",
+		stdin:  l[labelStdin] != "",
+		once:   l[labelStdin] == "once",
+		tty:    l[labelTTY] != "",
 		c: runtime.Container{
 			ID:             c.ID,
 			PodUID:         l[labelPodUID],

@@ -186,7 +186,7 @@ func (r *Runtime) Sandboxes(context.Context) ([]string, error) {
 }
 
 // namespaces returns those of a container in a sandbox.
-func (r *Runtime) namespaces(uid string, pause bool) ([]specs.LinuxNamespace, error) {
+func (r *Runtime) namespaces(uid string, pause bool, target string) ([]specs.LinuxNamespace, error) {
 	hostns := r.note(uid, fileHost)
 	out := []specs.LinuxNamespace{{Type: specs.MountNamespace}}
 	if n := r.note(uid, fileNet); n != "" {
@@ -206,6 +206,12 @@ func (r *Runtime) namespaces(uid string, pause bool) ([]specs.LinuxNamespace, er
 		rec := r.record(id)
 		if rec == nil || rec.get().State != runtime.Running {
 			return nil, fmt.Errorf("the sandbox's first process has ended")
+		}
+		ns.Path = fmt.Sprintf("/proc/%d/ns/pid", rec.get().Pid)
+	} else if target != "" && !pause {
+		rec := r.record(target)
+		if rec == nil || rec.get().State != runtime.Running {
+			return nil, fmt.Errorf("the container whose processes are to be seen, %s, does not run", target)
 		}
 		ns.Path = fmt.Sprintf("/proc/%d/ns/pid", rec.get().Pid)
 	}

@@ -47,9 +47,9 @@ func (r *Runtime) Start(ctx context.Context, id string) error {
 	pid, err := r.startTask(ctx, rec, c)
 	now := time.Now()
 	if err != nil {
-		_, _ = r.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id}) // created, but not started
-		c = rec.set(func(c *runtime.Container) {
-			c.State, c.StartedAt, c.FinishedAt = runtime.Exited, time.Time{}, now
+		r.undoTask(ctx, id)
+		c = rec.finish(func(c *runtime.Container) {
+			c.StartedAt, c.FinishedAt = time.Time{}, now
 			c.ExitCode, c.Reason, c.Message = startErrorCode(err), runtime.ReasonStartError, err.Error()
 		})
 		return errors.Join(fmt.Errorf("start container: %w", err), r.saveFacts(c))
@@ -74,6 +74,9 @@ func (r *Runtime) startTask(ctx context.Context, rec *record, c runtime.Containe
 			req.Stderr = ""
 		}
 	}
+	if rec.stdin {
+		req.Stdin = r.stdinPath(c.ID)
+	}
 	for _, m := range mounts {
 		req.Rootfs = append(req.Rootfs, &types.Mount{Type: m.Type, Source: m.Source, Target: m.Target, Options: m.Options})
 	}
@@ -85,6 +88,21 @@ func (r *Runtime) startTask(ctx context.Context, rec *record, c runtime.Containe
 		return 0, errgrpc.ToNative(err)
 	}
 	return int(resp.Pid), nil
+}
+
+// undoTask removes what there is of a task that was not started: also when it
+// was not because nobody waits for it any more.
+func (r *Runtime) undoTask(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_, err := r.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
+	if err == nil || errdefs.IsNotFound(errgrpc.ToNative(err)) {
+		return
+	}
+	// It runs after all: the start was given up while the daemon was at it.
+	_, _ = r.client.TaskService().Kill(ctx, &tasks.KillRequest{ContainerID: id, Signal: uint32(syscall.SIGKILL), All: true})
+	_, _ = r.client.TaskService().Wait(ctx, &tasks.WaitRequest{ContainerID: id})
+	_, _ = r.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id}) // the orphan goes with its record
 }
 
 // startErrorCode is the exit code that upstream shows for a process that could
@@ -240,10 +258,7 @@ func lost(c *runtime.Container) {
 }
 
 func (r *Runtime) ended(rec *record, how func(c *runtime.Container)) error {
-	c := rec.set(func(c *runtime.Container) {
-		c.State, c.Pid = runtime.Exited, 0
-		how(c)
-	})
+	c := rec.finish(how)
 	if err := r.saveFacts(c); err != nil {
 		return err
 	}

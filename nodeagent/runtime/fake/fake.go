@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"sort"
 	"strconv"
 	"sync"
@@ -35,6 +36,9 @@ type Config struct {
 	Behavior func(runtime.Spec) Outcome
 	// Exec answers commands; nil answers 0 to every one.
 	Exec func(id string, e runtime.ExecSpec) (int, error)
+	// Dial connects to a port of a pod; nil connects to what sends back all that
+	// it gets.
+	Dial func(uid string, port uint16) (net.Conn, error)
 	// Missing images have to be pulled; nil means that all are there.
 	Missing func(ref string) bool
 	// Pull decides how a pull ends.
@@ -65,6 +69,7 @@ type container struct {
 	spec    runtime.Spec
 	outcome Outcome
 	timer   *time.Timer
+	console *console
 }
 
 var (
@@ -182,7 +187,7 @@ func (r *Runtime) Create(_ context.Context, s runtime.Spec) (string, error) {
 		return "", fmt.Errorf("create container: no image %s", s.Image)
 	}
 	r.next++
-	c := &container{spec: s, Container: runtime.Container{
+	c := &container{spec: s, console: newConsole(), Container: runtime.Container{
 		ID:     fmt.Sprintf("%s-%s-%d-%d", s.PodUID, s.Name, s.Attempt, r.next),
 		PodUID: s.PodUID, PodNamespace: s.PodNamespace, PodName: s.PodName,
 		Name: s.Name, Attempt: s.Attempt, Hash: s.Hash, Backoff: s.Backoff, Grace: s.Grace,
@@ -247,6 +252,7 @@ func (r *Runtime) end(c *container, code int) bool {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	c.console.end()
 	c.State, c.Pid, c.FinishedAt, c.ExitCode, c.Reason = runtime.Exited, 0, time.Now(), code, runtime.ReasonError
 	if code == 0 {
 		c.Reason = runtime.ReasonCompleted

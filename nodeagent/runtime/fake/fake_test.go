@@ -12,6 +12,6 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
-	r := fake.New(fake.Config{Missing: func(ref string) bool { return ref == "writ.local/none:v1" }})
+	r := fake.New(fake.Config{Exec: fake.Programs, Missing: func(ref string) bool { return ref == "writ.local/none:v1" }})
 	conformance.Suite(t, r, "/test")
 }

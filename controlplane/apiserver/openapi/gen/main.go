@@ -1,5 +1,5 @@
-// Command gen writes the OpenAPI v3 documents of the resource table: one
-// compressed JSON file for each group and version.
+// Command gen writes the OpenAPI documents of the resource table: one
+// compressed JSON file for each group and version, and one of version 2 for all.
 //
 //	Go types (reflection) + comments and markers (their source) ──> schemas
 //	resource table ──> paths
@@ -52,6 +52,26 @@ func run(out string) error {
 			return err
 		}
 	}
+	return writeV2(filepath.Join(out, "v2"), docs)
+}
+
+func writeV2(dir string, docs map[string]object) error {
+	doc, pb, err := swagger(docs)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{"swagger.json.gz": doc, "swagger.pb.gz": pb} {
+		z, err := deflate(data)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), z, 0o644); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -61,6 +81,10 @@ func compress(doc object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return deflate(data)
+}
+
+func deflate(data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {

@@ -4,7 +4,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -12,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func main() {
@@ -44,7 +49,27 @@ func main() {
 		wait(syscall.SIGTERM)
 	case "env":
 		fmt.Println(strings.Join(os.Environ(), "\n"))
+	case "flood": // n bytes
+		n, err := strconv.ParseInt(args[0], 10, 64)
+		if err != nil {
+			os.Exit(64)
+		}
+		b := bytes.Repeat([]byte("0"), 32<<10)
+		for ; n > 0; n -= int64(len(b)) {
+			if _, err := os.Stdout.Write(b[:min(n, int64(len(b)))]); err != nil {
+				os.Exit(1)
+			}
+		}
+	case "size": // of the terminal, whenever it changes
+		size()
+	case "echo": // on a port of the loopback interface
+		echo(args[0])
 	case "cat":
+		if len(args) == 0 {
+			if _, err := io.Copy(os.Stdout, os.Stdin); err != nil {
+				os.Exit(1)
+			}
+		}
 		for _, p := range args {
 			b, err := os.ReadFile(p)
 			if err != nil {
@@ -86,6 +111,39 @@ func main() {
 		time.Sleep(d)
 	default:
 		os.Exit(64)
+	}
+}
+
+// size prints the size of the terminal that it runs on, after every change.
+func size() {
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGWINCH)
+	for range ch {
+		ws, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println(ws.Col, ws.Row)
+	}
+}
+
+// echo sends back what it gets; the end too.
+func echo(port string) {
+	l, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			os.Exit(1)
+		}
+		go func() {
+			_, _ = io.Copy(c, c) // the client has gone
+			_ = c.Close()
+		}()
 	}
 }
 

@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+
+	"github.com/writ-os/writ/controlplane/admission"
+	"github.com/writ-os/writ/controlplane/apiserver/audit"
+	"github.com/writ-os/writ/controlplane/auth"
+	"github.com/writ-os/writ/controlplane/auth/basic"
+	"github.com/writ-os/writ/controlplane/auth/bootstrap"
+	"github.com/writ-os/writ/controlplane/auth/oidc"
+	"github.com/writ-os/writ/controlplane/auth/token"
+	"github.com/writ-os/writ/controlplane/auth/webhook"
+)
+
+// API is what the API server's own flags say, with upstream's names. The zero
+// value is what a cluster runs with.
+type API struct {
+	Authorization auth.Authorization
+	// NoAnonymous refuses requests without credentials, NoBootstrapTokens those
+	// of machines that join by a token.
+	NoAnonymous, NoBootstrapTokens bool
+	TokenFile, BasicFile           string
+	// AuthenticationFile is an AuthenticationConfiguration; OIDC one issuer.
+	AuthenticationFile string
+	OIDC               oidc.Flags
+	TokenWebhook       webhook.TokenConfig
+	TokenWebhookTTL    time.Duration
+	FrontProxy         FrontProxy
+	// EnableAdmission and DisableAdmission are names of admission plugins.
+	EnableAdmission, DisableAdmission []string
+	Audit                             audit.Config
+	// EncryptionFile is an EncryptionConfiguration.
+	EncryptionFile string
+	// InsecurePort serves everybody on 127.0.0.1 as system:masters; 0 is off.
+	InsecurePort int
+	// MaxInFlight is how many requests run at once. 0: upstream's 600.
+	MaxInFlight int
+}
+
+// FrontProxy is a proxy of the user's that names the user in headers.
+type FrontProxy struct {
+	CAFile                                string
+	AllowedNames                          []string
+	UserHeaders, UIDHeaders, GroupHeaders []string
+	ExtraPrefixes                         []string
+}
+
+// issuer is that of the cluster's service-account tokens.
+const issuer = "https://kubernetes.default.svc." + Domain
+
+// Check finds what cannot be before anything is started.
+func (a API) Check() error {
+	return admission.CheckNames(a.EnableAdmission, a.DisableAdmission)
+}
+
+// authenticator joins everything that says who asks. What is asked over the
+// network ends with ctx.
+func (p *ControlPlane) authenticator(ctx context.Context, tokens *token.Authority) (*auth.Authenticator, error) {
+	a, log := p.cfg.API, p.log("auth")
+	cfg := auth.AuthenticatorConfig{Pool: p.authority.Pool(), Tokens: tokens, Anonymous: !a.NoAnonymous}
+	if !a.NoBootstrapTokens {
+		cfg.Bootstrap = bootstrap.New(bootstrap.Config{Cache: p.registry.Cache(), Log: log})
+	}
+	var err error
+	if a.TokenFile != "" {
+		if cfg.Static, err = auth.OpenTokenFile(a.TokenFile, log); err != nil {
+			return nil, err
+		}
+	}
+	if a.BasicFile != "" {
+		if cfg.Passwords, err = basic.Open(a.BasicFile, log); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.openOIDC(ctx, &cfg); err != nil {
+		return nil, err
+	}
+	if a.TokenWebhook.File != "" {
+		if cfg.Webhook, err = tokenWebhook(a); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.FrontProxy, err = p.trustedProxies(); err != nil {
+		return nil, err
+	}
+	return auth.NewAuthenticator(cfg), nil
+}
+
+func (p *ControlPlane) openOIDC(ctx context.Context, cfg *auth.AuthenticatorConfig) error {
+	o := oidc.Config{File: p.cfg.API.AuthenticationFile, Disallowed: []string{issuer}}
+	if p.cfg.API.OIDC.IssuerURL != "" {
+		o.Flags = &p.cfg.API.OIDC
+	}
+	if o.File == "" && o.Flags == nil {
+		return nil
+	}
+	issuers, err := oidc.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	cfg.OIDC = issuers
+	if issuers.Anonymous != nil {
+		cfg.Anonymous = issuers.Anonymous.Enabled
+		for _, c := range issuers.Anonymous.Conditions {
+			cfg.AnonymousPaths = append(cfg.AnonymousPaths, c.Path)
+		}
+	}
+	return nil
+}
+
+func tokenWebhook(a API) (authenticator.Token, error) {
+	t, err := webhook.NewTokens(a.TokenWebhook)
+	if err != nil {
+		return nil, err
+	}
+	return auth.NewTokenCache(t, a.TokenWebhookTTL, a.TokenWebhookTTL), nil
+}
+
+// trustedProxies are our own front proxy, by which this server calls others
+// and another of its kind may call it, or the user's.
+func (p *ControlPlane) trustedProxies() (*auth.FrontProxy, error) {
+	f := p.cfg.API.FrontProxy
+	if f.CAFile == "" {
+		return auth.DefaultFrontProxy(p.frontProxy.Pool(), frontProxyName), nil
+	}
+	data, err := os.ReadFile(f.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read CA of front proxies: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("read CA of front proxies: %s holds no certificate in PEM", f.CAFile)
+	}
+	return &auth.FrontProxy{Pool: pool, AllowedNames: f.AllowedNames, UserHeaders: f.UserHeaders, UIDHeaders: f.UIDHeaders,
+		GroupHeaders: f.GroupHeaders, ExtraPrefixes: f.ExtraPrefixes}, nil
+}

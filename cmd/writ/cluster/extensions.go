@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/writ-os/writ/controlplane/apiserver/aggregate"
+	"github.com/writ-os/writ/controlplane/auth"
+	"github.com/writ-os/writ/controlplane/auth/identity"
+	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/bootstrap"
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controllers"
+	"github.com/writ-os/writ/controlplane/crd"
+	"github.com/writ-os/writ/controlplane/endpoint"
+	"github.com/writ-os/writ/schema"
+)
+
+// frontProxyName is the common name under which this server calls others.
+const frontProxyName = "front-proxy-client"
+
+// longestSigned is the life of a signed certificate that asks for none, as
+// upstream's --cluster-signing-duration.
+const longestSigned = 365 * 24 * time.Hour
+
+// resolve finds an endpoint of a Service.
+func (p *ControlPlane) resolve(_ context.Context, namespace, name string, port int32) (string, error) {
+	return endpoint.Resolve(p.registry.Cache(), namespace, name, port)
+}
+
+// newDefinitions is what serves custom resources.
+func (p *ControlPlane) newDefinitions() *crd.Publisher {
+	return crd.New(crd.Config{
+		Client: p.as(identity.APIServer), Cache: p.registry.Cache(), Store: p.store, Catalog: &p.catalog,
+		Webhooks: &crd.Webhooks{Resolve: p.resolve}, Log: p.log("definitions"),
+	})
+}
+
+// newAggregator is what passes requests on to other API servers.
+func (p *ControlPlane) newAggregator() *aggregate.Aggregator {
+	return aggregate.New(aggregate.Config{
+		Client: p.as(identity.APIServer), Cache: p.registry.Cache(), Catalog: &p.catalog, Priority: bootstrap.Priority,
+		Certificate: p.frontProxyCertificate,
+		Resolve: func(namespace, name string, port int32) (string, error) {
+			return endpoint.Resolve(p.registry.Cache(), namespace, name, port)
+		},
+		Log: p.log("aggregator"),
+	})
+}
+
+// frontProxyCertificate is issued for each connection: it takes 0.1 ms, and
+// nothing needs to be renewed.
+func (p *ControlPlane) frontProxyCertificate() (*tls.Certificate, error) {
+	pair, err := p.frontProxy.IssueClient(pki.Client{User: frontProxyName})
+	if err != nil {
+		return nil, err
+	}
+	c := pair.TLS()
+	return &c, nil
+}
+
+// ground writes the objects that a cluster begins with, those that are missing,
+// and brings those back into shape that must be as they are.
+func (p *ControlPlane) ground(ctx context.Context) error {
+	c := p.as(identity.APIServer)
+	extension, err := auth.ExtensionAuthentication(p.authority.CAPEM(), p.frontProxy.CAPEM(), auth.DefaultFrontProxy(p.frontProxy.Pool(), frontProxyName))
+	if err != nil {
+		return err
+	}
+	var ops []client.Op
+	for _, o := range append(bootstrap.Objects(), bootstrap.ServiceCIDR(ServiceCIDR.String()), extension) {
+		r := schema.ResourceOf(o)
+		op := client.Op{Verb: client.VerbCreate, Resource: r, Key: schema.KeyOf(o), Object: o, FieldManager: "writ-bootstrap"}
+		have, err := c.Get(ctx, r, schema.KeyOf(o))
+		switch {
+		case apierrors.IsNotFound(err):
+			ops = append(ops, op)
+		case err != nil:
+			return fmt.Errorf("get %s %s: %w", r, schema.KeyOf(o), err)
+		case bootstrap.Outdated(have, o):
+			op.Verb, op.ResourceVersion = client.VerbUpdate, have.GetResourceVersion()
+			ops = append(ops, op)
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	_, err = c.Transact(ctx, ops, false)
+	return err
+}
+
+// certificates is the authority as the controllers of requests need it.
+func (p *ControlPlane) certificates() controllers.Certificates {
+	return controllers.Certificates{
+		Sign: func(csr *certificatesv1.CertificateSigningRequest) (cert []byte, mine bool, refusal string, err error) {
+			cert, err = p.authority.Sign(csr, longestSigned)
+			var refused *pki.RefusedError
+			switch {
+			case errors.Is(err, pki.ErrUnknownSigner):
+				return nil, false, "", nil
+			case errors.As(err, &refused):
+				return nil, true, refused.Reason, nil
+			}
+			return cert, true, "", err
+		},
+		Node: func(csr *certificatesv1.CertificateSigningRequest) (string, bool) {
+			if csr.Spec.SignerName != pki.SignerKubeletClient {
+				return "", false
+			}
+			req, err := pki.ParseRequest(csr.Spec.Request)
+			if err != nil || pki.Admits(csr.Spec.SignerName, req, csr.Spec.Usages) != nil {
+				return "", false
+			}
+			return req.Subject.CommonName, true
+		},
+		Allowed: p.mayRequest,
+	}
+}
+
+// mayRequest says whether the asker of a certificate may create requests that
+// are approved by themselves.
+func (p *ControlPlane) mayRequest(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, sub string) (bool, error) {
+	extra := map[string][]string{}
+	for k, v := range csr.Spec.Extra {
+		extra[k] = v
+	}
+	d, _, err := p.authz.Authorize(ctx, authorizer.AttributesRecord{
+		User: &user.DefaultInfo{Name: csr.Spec.Username, UID: csr.Spec.UID, Groups: csr.Spec.Groups, Extra: extra},
+		Verb: "create", APIGroup: certificatesv1.GroupName, APIVersion: "v1", Resource: "certificatesigningrequests", Subresource: sub, ResourceRequest: true,
+	})
+	return d == authorizer.DecisionAllow, err
+}

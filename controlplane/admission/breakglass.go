@@ -1,0 +1,40 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/writ-os/writ/controlplane/auth/identity"
+	"github.com/writ-os/writ/controlplane/registry"
+)
+
+// breakGlassAnnotation is in the audit events of what break-glass changed
+// although Git declares it.
+const breakGlassAnnotation = "guard.writ.dev/break-glass"
+
+// breakGlass says whether a user holds the break-glass credential: its name
+// alone is not enough, because others sign client certificates too, but never
+// for system:masters.
+func breakGlass(u user.Info) bool {
+	return u != nil && !identity.InProcess(u) && u.GetName() == identity.Admin && identity.InGroup(u, user.SystemPrivilegedGroup)
+}
+
+// refuse is the answer to a write of what Git declares: no, or, to break-glass,
+// that it will not last.
+func refuse(ctx context.Context, a *registry.Attributes, p place, fields []string) error {
+	if !breakGlass(a.User) {
+		return forbidden(a, declaredError(p, fields))
+	}
+	warnBreakGlass(ctx, a, fmt.Sprintf("%sdeclared in Git: the reconciler puts it back to what %s says; edit it there", shorten(fields), p))
+	return nil
+}
+
+func warnBreakGlass(ctx context.Context, a *registry.Attributes, text string) {
+	text = fmt.Sprintf("%s %s: %s", a.Resource, a.Key, text)
+	warning.AddWarning(ctx, "", text)
+	audit.AddAuditAnnotation(ctx, breakGlassAnnotation, text)
+}

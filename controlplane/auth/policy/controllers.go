@@ -1,0 +1,271 @@
+package policy
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const controllerPrefix = "system:controller:"
+
+// controller is the role of one controller of upstream's controller manager.
+func controller(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
+	return clusterRole(controllerPrefix+name, rules...)
+}
+
+// controllerRoles are what each controller of Kubernetes may do when it runs
+// under its own service account. Ours act as parts of the server and need
+// none; controllers that people bring bind to them.
+func controllerRoles() []*rbacv1.ClusterRole {
+	return []*rbacv1.ClusterRole{
+		controller("attachdetach-controller",
+			rule(readWatch, core, "persistentvolumeclaims persistentvolumes"),
+			rule(read, core, "nodes"),
+			rule(change, core, "nodes/status"),
+			rule(readWatch, core, "pods"),
+			recordEvents(),
+			rule("create delete "+read, storage, "volumeattachments"),
+			rule(read, storage, "csidrivers"),
+			rule(read, storage, "csinodes")),
+		controller("certificate-controller",
+			rule("delete "+read, certificates, "certificatesigningrequests"),
+			rule("update", certificates, "certificatesigningrequests/approval certificatesigningrequests/status"),
+			rule("approve", certificates, "signers", "kubernetes.io/kube-apiserver-client-kubelet"),
+			rule("sign", certificates, "signers", "kubernetes.io/kube-apiserver-client", "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving", "kubernetes.io/legacy-unknown"),
+			rule("create", authorization, "subjectaccessreviews"),
+			recordEvents()),
+		controller("clusterrole-aggregation-controller",
+			rule("escalate patch update "+read, rbacGroup, "clusterroles")),
+		controller("cronjob-controller",
+			rule("update "+read, batch, "cronjobs"),
+			rule("create delete patch update "+read, batch, "jobs"),
+			rule("update", batch, "cronjobs/status"),
+			rule("update", batch, "cronjobs/finalizers"),
+			rule("delete list watch", core, "pods"),
+			recordEvents()),
+		controller("daemon-set-controller",
+			rule(read, apps+" "+extensions, "daemonsets"),
+			rule("update", apps+" "+extensions, "daemonsets/status"),
+			rule("update", apps+" "+extensions, "daemonsets/finalizers"),
+			rule(readWatch, core, "nodes"),
+			rule("create delete list patch watch", core, "pods"),
+			rule("create", core, "pods/binding"),
+			rule("create delete patch update "+read, apps, "controllerrevisions"),
+			recordEvents()),
+		controller("deployment-controller",
+			rule("update "+read, apps+" "+extensions, "deployments"),
+			rule("update", apps+" "+extensions, "deployments/status"),
+			rule("update", apps+" "+extensions, "deployments/finalizers"),
+			rule("create delete patch update "+read, apps+" "+extensions, "replicasets"),
+			rule("update "+read, core, "pods"),
+			recordEvents()),
+		controller("device-taint-eviction-controller",
+			rule("delete "+read, core, "pods"),
+			rule(change, core, "pods/status"),
+			rule(read, resource, "resourceclaims"),
+			rule(read, resource, "resourceslices"),
+			rule(read, resource, "deviceclasses"),
+			recordEvents()),
+		controller("disruption-controller",
+			rule(read, apps+" "+extensions, "deployments"),
+			rule(read, apps+" "+extensions, "replicasets"),
+			rule(read, core, "replicationcontrollers"),
+			rule(read, policyGroup, "poddisruptionbudgets"),
+			rule(read, apps, "statefulsets"),
+			rule("update", policyGroup, "poddisruptionbudgets/status"),
+			rule(change, core, "pods/status"),
+			rule("get", "*", "*/scale"),
+			recordEvents()),
+		controller("endpoint-controller",
+			rule(read, core, "pods services"),
+			rule("create delete update "+read, core, "endpoints"),
+			rule("create", core, "endpoints/restricted"),
+			recordEvents()),
+		controller("endpointslice-controller",
+			rule(read, core, "nodes pods services"),
+			rule("update", core, "services/finalizers"),
+			rule("create delete update "+read, discovery, "endpointslices"),
+			recordEvents()),
+		controller("endpointslicemirroring-controller",
+			rule(read, core, "endpoints services"),
+			rule("update", core, "services/finalizers"),
+			rule("update", core, "endpoints/finalizers"),
+			rule("create delete update "+read, discovery, "endpointslices"),
+			recordEvents()),
+		controller("ephemeral-volume-controller",
+			rule(read, core, "pods"),
+			rule("update", core, "pods/finalizers"),
+			rule("create "+read, core, "persistentvolumeclaims"),
+			recordEvents()),
+		controller("expand-controller",
+			rule("patch update "+read, core, "persistentvolumes"),
+			rule(change, core, "persistentvolumeclaims/status"),
+			rule(read, core, "persistentvolumeclaims"),
+			recordEvents()),
+		controller("generic-garbage-collector",
+			rule("delete patch update "+read, "*", "*"),
+			recordEvents()),
+		controller("horizontal-pod-autoscaler",
+			rule(read, autoscaling, "horizontalpodautoscalers"),
+			rule("update", autoscaling, "horizontalpodautoscalers/status"),
+			rule("get update", "*", "*/scale"),
+			rule(readWatch, core, "pods"),
+			rule(readWatch, "metrics.k8s.io", "pods"),
+			rule(read, "custom.metrics.k8s.io", "*"),
+			rule(read, "external.metrics.k8s.io", "*"),
+			recordEvents()),
+		controller("job-controller",
+			rule("patch update "+read, batch, "jobs"),
+			rule("update", batch, "jobs/status"),
+			rule("update", batch, "jobs/finalizers"),
+			rule("create delete list patch watch", core, "pods"),
+			recordEvents()),
+		controller("legacy-service-account-token-cleaner",
+			rule("get", core, "configmaps", "kube-apiserver-legacy-service-account-token-tracking"),
+			rule("delete patch", core, "secrets")),
+		controller("namespace-controller",
+			rule("delete "+read, core, "namespaces"),
+			rule("update", core, "namespaces/finalize namespaces/status"),
+			rule("delete deletecollection "+read, "*", "*")),
+		controller("node-controller",
+			rule("delete patch update "+read, core, "nodes"),
+			rule(change, core, "nodes/status"),
+			rule(change, core, "pods/status"),
+			rule("delete "+read, core, "pods"),
+			recordEvents()),
+		controller("persistent-volume-binder",
+			rule("create delete update "+read, core, "persistentvolumes"),
+			rule("update", core, "persistentvolumes/status"),
+			rule("update "+read, core, "persistentvolumeclaims"),
+			rule("update", core, "persistentvolumeclaims/status"),
+			rule("create delete "+read, core, "pods"),
+			rule(read, storage, "storageclasses"),
+			rule(readWatch, core, "nodes"),
+			recordEvents(),
+			rule("watch", core, "events")),
+		controller("pod-garbage-collector",
+			rule("delete list watch", core, "pods"),
+			rule(read, core, "nodes"),
+			rule("patch", core, "pods/status")),
+		controller("pv-protection-controller",
+			rule("update "+read, core, "persistentvolumes"),
+			recordEvents()),
+		controller("pvc-protection-controller",
+			rule("update "+read, core, "persistentvolumeclaims"),
+			rule("update", core, "persistentvolumeclaims/status"),
+			rule(read, core, "pods"),
+			recordEvents()),
+		controller("replicaset-controller",
+			rule("update "+read, apps+" "+extensions, "replicasets"),
+			rule("update", apps+" "+extensions, "replicasets/status"),
+			rule("update", apps+" "+extensions, "replicasets/finalizers"),
+			rule("create delete list patch watch", core, "pods"),
+			recordEvents()),
+		controller("replication-controller",
+			rule("update "+read, core, "replicationcontrollers"),
+			rule("update", core, "replicationcontrollers/status"),
+			rule("update", core, "replicationcontrollers/finalizers"),
+			rule("create delete list patch watch", core, "pods"),
+			recordEvents()),
+		controller("resource-claim-controller",
+			rule(read, core, "pods"),
+			rule("update", core, "pods/finalizers"),
+			rule("create delete "+read, resource, "resourceclaims"),
+			rule(change, resource, "resourceclaims resourceclaims/status"),
+			rule(change, core, "pods/status"),
+			recordEvents(),
+			rule(change, resource, "resourceclaims/binding")),
+		controller("resourcequota-controller",
+			rule(readWatch, "*", "*"),
+			rule("update", core, "resourcequotas/status"),
+			recordEvents()),
+		controller("root-ca-cert-publisher",
+			rule("create update", core, "configmaps"),
+			recordEvents()),
+		controller("route-controller",
+			rule(readWatch, core, "nodes"),
+			rule("patch", core, "nodes/status"),
+			recordEvents()),
+		controller("selinux-warning-controller",
+			recordEvents(),
+			rule(read, core, "persistentvolumes"),
+			rule(read, core, "persistentvolumeclaims"),
+			rule(read, core, "pods"),
+			rule(read, storage, "csidrivers")),
+		controller("service-account-controller",
+			rule("create", core, "serviceaccounts"),
+			recordEvents()),
+		controller("service-cidrs-controller",
+			rule("patch update "+read, networking, "servicecidrs"),
+			rule(change, networking, "servicecidrs/finalizers"),
+			rule(change, networking, "servicecidrs/status"),
+			rule(read, networking, "ipaddresses"),
+			recordEvents()),
+		controller("service-controller",
+			rule(read, core, "services"),
+			rule(change, core, "services/status"),
+			rule(readWatch, core, "nodes"),
+			recordEvents()),
+		controller("statefulset-controller",
+			rule(readWatch, core, "pods"),
+			rule(read, apps, "statefulsets"),
+			rule("update", apps, "statefulsets/status"),
+			rule("update", apps, "statefulsets/finalizers"),
+			rule("create delete get patch update", core, "pods"),
+			rule("create delete patch update "+read, apps, "controllerrevisions"),
+			rule("create "+read, core, "persistentvolumeclaims"),
+			rule("delete update", core, "persistentvolumeclaims"),
+			rule("update", core, "pods/finalizers"),
+			recordEvents()),
+		controller("ttl-after-finished-controller",
+			rule("delete "+read, batch, "jobs"),
+			recordEvents()),
+		controller("ttl-controller",
+			rule("list patch update watch", core, "nodes"),
+			recordEvents()),
+		controller("validatingadmissionpolicy-status-controller",
+			rule(read, "admissionregistration.k8s.io", "validatingadmissionpolicies"),
+			rule("get patch update", "admissionregistration.k8s.io", "validatingadmissionpolicies/status"),
+			recordEvents()),
+		controller("volumeattributesclass-protection-controller",
+			rule(read, core, "persistentvolumeclaims"),
+			rule(read, core, "persistentvolumes"),
+			rule("update "+read, storage, "volumeattributesclasses"),
+			recordEvents()),
+	}
+}
+
+// controllerBindings give each controller's role to its service account.
+func controllerBindings() []*rbacv1.ClusterRoleBinding {
+	var out []*rbacv1.ClusterRoleBinding
+	for _, r := range controllerRoles() {
+		out = append(out, bindCluster(r.Name, r.Name, account(r.Name[len(controllerPrefix):])))
+	}
+	return out
+}
+
+// namespacedControllerRoles are those of controllers that need no more than a
+// namespace.
+func namespacedControllerRoles() []*rbacv1.Role {
+	return []*rbacv1.Role{
+		role(controllerPrefix+"bootstrap-signer", rule(read, core, "secrets")),
+		role(controllerPrefix+"cloud-provider", rule("create "+read, core, "configmaps")),
+		role(controllerPrefix+"token-cleaner", rule("delete "+read, core, "secrets"), recordEvents()),
+		inPublic(role(controllerPrefix+"bootstrap-signer", rule(read, core, "configmaps"), rule("update", core, "configmaps", "cluster-info"), recordEvents())),
+	}
+}
+
+func namespacedControllerBindings() []*rbacv1.RoleBinding {
+	var out []*rbacv1.RoleBinding
+	for _, r := range namespacedControllerRoles() {
+		b := bind(r.Name, r.Name, account(r.Name[len(controllerPrefix):]))
+		b.Namespace = r.Namespace
+		out = append(out, b)
+	}
+	return out
+}
+
+// inPublic moves a role to kube-public, which everybody may read.
+func inPublic(r *rbacv1.Role) *rbacv1.Role {
+	r.Namespace = metav1.NamespacePublic
+	return r
+}

@@ -1,0 +1,56 @@
+package registry
+
+import (
+	"maps"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/writ-os/writ/schema"
+)
+
+// customRule is the rule of custom resources. What their definitions say
+// besides comes through schema.Custom.
+var customRule = &rule{generation: true, conditional: true}
+
+// prepareCustom brings a new custom resource into the state in which its life
+// begins.
+func prepareCustom(r *schema.Resource, u *unstructured.Unstructured) {
+	if r.Status {
+		delete(u.Object, "status")
+	}
+	u.SetGeneration(1)
+}
+
+// prepareCustomUpdate lets a change of a custom resource through the door it
+// came by. Through the status door comes the status alone, with the fields that
+// its manager owns.
+func prepareCustomUpdate(r *schema.Resource, sub string, u, old *unstructured.Unstructured) {
+	if sub == "status" {
+		status, has := u.Object["status"]
+		fields := u.GetManagedFields()
+		*u = *old.DeepCopy()
+		u.SetManagedFields(fields)
+		delete(u.Object, "status")
+		if has {
+			u.Object["status"] = status
+		}
+		return
+	}
+	if r.Status {
+		delete(u.Object, "status")
+		if was, has := old.Object["status"]; has {
+			u.Object["status"] = was
+		}
+	}
+	if !apiequality.Semantic.DeepEqual(withoutMeta(u), withoutMeta(old)) {
+		u.SetGeneration(old.GetGeneration() + 1)
+	}
+}
+
+// withoutMeta is all of an object but its metadata.
+func withoutMeta(u *unstructured.Unstructured) map[string]any {
+	m := maps.Clone(u.Object)
+	delete(m, "metadata")
+	return m
+}
