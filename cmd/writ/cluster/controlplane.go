@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/writ-os/writ/controlplane/admission"
+	admissionpolicy "github.com/writ-os/writ/controlplane/admission/policy"
 	"github.com/writ-os/writ/controlplane/apiserver"
 	"github.com/writ-os/writ/controlplane/apiserver/aggregate"
 	"github.com/writ-os/writ/controlplane/apiserver/audit"
@@ -20,15 +21,18 @@ import (
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/controlplane/auth/policy"
+	"github.com/writ-os/writ/controlplane/auth/rbac"
 	"github.com/writ-os/writ/controlplane/auth/token"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/controlplane/controllers"
 	"github.com/writ-os/writ/controlplane/controllers/apiendpoint"
 	"github.com/writ-os/writ/controlplane/crd"
+	"github.com/writ-os/writ/controlplane/encryption"
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/controlplane/scheduler"
 	"github.com/writ-os/writ/controlplane/store"
+	"github.com/writ-os/writ/nodeagent/metricsapi"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -54,6 +58,8 @@ type ControlPlane struct {
 	limiter     *fairness.Limiter
 	definitions *crd.Publisher
 	aggregator  *aggregate.Aggregator
+	top         *metricsapi.API
+	encryption  *encryption.Encryption
 }
 
 // NewControlPlane returns a control plane; it starts nothing.
@@ -81,7 +87,9 @@ func (p *ControlPlane) Run(ctx context.Context) error {
 		}
 	}()
 	p.cfg.step("store", "opening "+p.cfg.file("store"))
-	p.openStore()
+	if err := p.openStore(ctx); err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.store.Run(ctx) })
 	if err := p.wire(ctx, listeners); err != nil {
@@ -106,12 +114,25 @@ func stop(g *errgroup.Group, err error) error {
 	return err
 }
 
-func (p *ControlPlane) openStore() {
+func (p *ControlPlane) openStore(ctx context.Context) (err error) {
 	p.metrics = prometheus.NewRegistry()
 	m := store.NewMetrics()
 	p.metrics.MustRegister(m)
-	p.store = store.New(store.Config{Dir: p.cfg.file("store"), Log: p.log("store"), Resources: schema.Resources, Metrics: m})
+	cfg := store.Config{Dir: p.cfg.file("store"), Log: p.log("store"), Resources: schema.Builtin.Stored(), Metrics: m}
+	if f := p.cfg.API.EncryptionFile; f != "" {
+		// The store writes until it has ended: what it encrypts with must live longer.
+		ctx = context.WithoutCancel(ctx)
+		if p.encryption, err = encryption.Open(ctx, encryption.Config{File: f, ServerID: p.cfg.NodeName, Log: p.log("encryption")}); err != nil {
+			return err
+		}
+		if err := p.encryption.Check(ctx); err != nil {
+			return fmt.Errorf("%s: what is stored cannot be read without its keys: %w", f, err)
+		}
+		cfg.Sealer = encryption.Sealer{Transformer: p.encryption}
+	}
+	p.store = store.New(cfg)
 	p.registry = registry.New(registry.Config{Store: p.store, Catalog: &p.catalog, Log: p.log("registry"), ServiceCIDR: ServiceCIDR})
+	return nil
 }
 
 // wire makes every part. None of them runs yet.
@@ -123,7 +144,8 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		return err
 	}
 	p.keeper = &pki.Keeper{Authority: p.authority, Log: p.log("pki"), Files: p.cfg.credentials()}
-	tokens, err := token.New(token.Config{Key: p.authority.ServiceAccountKey(), Cache: p.registry.Cache()})
+	tokens, err := token.New(token.Config{
+		Key: p.authority.ServiceAccountKey(), Cache: p.registry.Cache(), Labels: p.as(identity.APIServer), Log: p.log("auth")})
 	if err != nil {
 		return err
 	}
@@ -134,11 +156,12 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 	if err != nil {
 		return err
 	}
-	p.definitions, p.aggregator = p.newDefinitions(), p.newAggregator()
 	toNodes, err := nodeTLS(p.authority)
 	if err != nil {
 		return err
 	}
+	p.top = p.newTop(toNodes)
+	p.definitions, p.aggregator = p.newDefinitions(), p.newAggregator()
 	if p.git, err = newRepository(p.cfg, p.as(identity.Reconciler), p.metrics); err != nil {
 		return err
 	}
@@ -151,6 +174,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		Authenticator: authn, Authorizer: p.authz, Tokens: tokens, TokenReader: auth.Reviewer{Authenticator: authn}, Rules: p.authz,
 		Listeners: listeners, TLS: auth.TLSConfig(p.authority.Pool(), serving.Get), Socket: p.cfg.file("writ.sock"),
 		NodeTLS: toNodes, Mounts: p.git.mounts(), Metrics: p.metrics, Log: p.log("apiserver"),
+		Checks: p.checks(),
 		Documents: []apiserver.Document{
 			{Path: token.JWKSPath, ContentType: "application/jwk-set+json", Read: tokens.JWKS},
 			{Path: token.OpenIDConfigurationPath, ContentType: "application/json", Read: func() ([]byte, error) {
@@ -212,6 +236,12 @@ func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
 	g.Go(func() error {
 		return fairness.Run(ctx, p.limiter, fairness.Config{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), Log: p.log("fairness")})
 	})
+	if p.encryption != nil {
+		g.Go(func() error { return p.encryption.Run(ctx) })
+	}
+	if p.cfg.API.InsecurePort != 0 {
+		g.Go(func() error { return p.serveInsecure(ctx) })
+	}
 	if p.cfg.Still {
 		return nil
 	}
@@ -226,6 +256,14 @@ func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group) {
 		return controllers.Run(ctx, controllers.Config{Client: cm, Cache: p.registry.Cache(), Catalog: &p.catalog, CA: p.authority.CAPEM(), PodCIDR: PodCIDR,
 			Certificates: p.certificates(), Log: p.log("controllers"), Metrics: controller.NewMetrics(p.metrics)})
 	})
+	g.Go(func() error { return p.top.Run(ctx) })
+	roles := &rbac.Aggregator{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), Log: p.log("rbac")}
+	g.Go(func() error { return roles.Run(ctx) })
+	policies := admissionpolicy.NewStatus(admissionpolicy.StatusConfig{
+		Cache: p.registry.Cache(), Client: p.as(identity.APIServer), Catalog: &p.catalog, Schemas: admissionpolicy.OpenAPI(p.api.OpenAPIV3), Log: p.log("admission"),
+	})
+	status := controller.New(controller.Config{Name: admissionpolicy.StatusName, Reconciler: policies, Watches: policies.Watches(), Cache: p.registry.Cache(), Workers: 1, Log: p.log("controllers")})
+	g.Go(func() error { return status.Run(ctx) })
 	endpoint := apiendpoint.New(apiendpoint.Config{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), ServiceIP: APIService, Servers: p.advertised()})
 	runner := controller.New(controller.Config{Name: "apiendpoint", Reconciler: endpoint, Watches: endpoint.Watches(), Cache: p.registry.Cache(), Workers: 1, Log: p.log("controllers")})
 	runner.Enqueue(schema.Key{Namespace: "default", Name: "kubernetes"})

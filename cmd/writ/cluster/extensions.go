@@ -3,11 +3,12 @@ package cluster
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -21,15 +22,12 @@ import (
 	"github.com/writ-os/writ/controlplane/controllers"
 	"github.com/writ-os/writ/controlplane/crd"
 	"github.com/writ-os/writ/controlplane/endpoint"
+	"github.com/writ-os/writ/nodeagent/metricsapi"
 	"github.com/writ-os/writ/schema"
 )
 
 // frontProxyName is the common name under which this server calls others.
 const frontProxyName = "front-proxy-client"
-
-// longestSigned is the life of a signed certificate that asks for none, as
-// upstream's --cluster-signing-duration.
-const longestSigned = 365 * 24 * time.Hour
 
 // resolve finds an endpoint of a Service.
 func (p *ControlPlane) resolve(_ context.Context, namespace, name string, port int32) (string, error) {
@@ -52,9 +50,23 @@ func (p *ControlPlane) newAggregator() *aggregate.Aggregator {
 		Resolve: func(namespace, name string, port int32) (string, error) {
 			return endpoint.Resolve(p.registry.Cache(), namespace, name, port)
 		},
-		Log: p.log("aggregator"),
+		InProcess: []aggregate.InProcess{{Resources: metricsapi.Resources(), Handler: p.top, GroupPriority: 100, VersionPriority: 100}},
+		Log:       p.log("aggregator"),
 	})
 }
+
+// newTop is what kubectl top asks: the nodes' figures.
+func (p *ControlPlane) newTop(toNodes *tls.Config) *metricsapi.API {
+	return metricsapi.New(metricsapi.Config{
+		Nodes: func() []*corev1.Node { return client.CachedList[*corev1.Node](p.registry.Cache(), "") },
+		Pods:  func(ns string) []*corev1.Pod { return client.CachedList[*corev1.Pod](p.registry.Cache(), ns) },
+		Fetch: metricsapi.Fetcher(&http.Client{Timeout: nodeTimeout, Transport: &http.Transport{TLSClientConfig: toNodes, DisableCompression: true}}),
+		Log:   p.log("metrics"),
+	})
+}
+
+// nodeTimeout bounds a question to a node.
+const nodeTimeout = 10 * time.Second
 
 // frontProxyCertificate is issued for each connection: it takes 0.1 ms, and
 // nothing needs to be renewed.
@@ -99,30 +111,7 @@ func (p *ControlPlane) ground(ctx context.Context) error {
 
 // certificates is the authority as the controllers of requests need it.
 func (p *ControlPlane) certificates() controllers.Certificates {
-	return controllers.Certificates{
-		Sign: func(csr *certificatesv1.CertificateSigningRequest) (cert []byte, mine bool, refusal string, err error) {
-			cert, err = p.authority.Sign(csr, longestSigned)
-			var refused *pki.RefusedError
-			switch {
-			case errors.Is(err, pki.ErrUnknownSigner):
-				return nil, false, "", nil
-			case errors.As(err, &refused):
-				return nil, true, refused.Reason, nil
-			}
-			return cert, true, "", err
-		},
-		Node: func(csr *certificatesv1.CertificateSigningRequest) (string, bool) {
-			if csr.Spec.SignerName != pki.SignerKubeletClient {
-				return "", false
-			}
-			req, err := pki.ParseRequest(csr.Spec.Request)
-			if err != nil || pki.Admits(csr.Spec.SignerName, req, csr.Spec.Usages) != nil {
-				return "", false
-			}
-			return req.Subject.CommonName, true
-		},
-		Allowed: p.mayRequest,
-	}
+	return controllers.Certificates{Sign: p.authority.SignRequest, Node: pki.NodeClient, Allowed: p.mayRequest}
 }
 
 // mayRequest says whether the asker of a certificate may create requests that

@@ -222,7 +222,7 @@ func TestJudge(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	prio := func(kschema.GroupVersion) (int32, int32) { return 17000, 15 }
-	first := plan(schema.Builtin, nil, prio)
+	first := plan(schema.Builtin, nil, nil, prio)
 	var have []*apiregistrationv1.APIService
 	for _, s := range first {
 		if s.verb != "create" || s.object.Labels[managedLabel] != onStart {
@@ -233,19 +233,44 @@ func TestPlan(t *testing.T) {
 	if !slices.ContainsFunc(have, func(s *apiregistrationv1.APIService) bool { return s.Name == "v1.apps" }) {
 		t.Error("no v1.apps")
 	}
-	if again := plan(schema.Builtin, have, prio); len(again) != 0 {
+	if again := plan(schema.Builtin, nil, have, prio); len(again) != 0 {
 		t.Errorf("a second plan has steps: %+v", again)
 	}
 	gone := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.gone.example.com", Labels: map[string]string{managedLabel: always}}}
 	users := apiService(nil)
-	steps := plan(schema.Builtin, append(have, gone, users), prio)
+	steps := plan(schema.Builtin, nil, append(have, gone, users), prio)
 	if len(steps) != 1 || steps[0].verb != "delete" || steps[0].object != gone {
 		t.Errorf("steps %+v", steps)
 	}
 	moved := have[0].DeepCopy()
 	moved.Spec.Service = users.Spec.Service // somebody moves a built-in group: theirs
-	if steps := plan(schema.Builtin, append([]*apiregistrationv1.APIService{moved}, have[1:]...), prio); len(steps) != 0 {
+	if steps := plan(schema.Builtin, nil, append([]*apiregistrationv1.APIService{moved}, have[1:]...), prio); len(steps) != 0 {
 		t.Errorf("steps %+v", steps)
+	}
+}
+
+func TestInProcess(t *testing.T) {
+	part := InProcess{GroupPriority: 100, VersionPriority: 100, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "figures") }),
+		Resources: &metav1.APIResourceList{GroupVersion: flunders.String(), APIResources: []metav1.APIResource{{Name: "flunders", Kind: "Flunder", Namespaced: true}}}}
+	c := client.NewFake()
+	a := New(Config{Client: c, Cache: c.Cache(), Catalog: &schema.Live{}, InProcess: []InProcess{part}})
+	if !a.Owns(flunders) || a.Owns(kschema.GroupVersion{Group: "x", Version: "v1"}) {
+		t.Error("wrong owner")
+	}
+	if w := get(t, a, "/apis/wardle.example.com/v1alpha1/flunders"); w.Body.String() != "figures" {
+		t.Errorf("answer %d %q", w.Code, w.Body)
+	}
+	if all, _ := a.Versions(); len(all) != 1 || all[0].Discovery.Resources[0].ResponseKind.Group != flunders.Group {
+		t.Errorf("discovery %+v", all)
+	}
+	steps := plan(schema.Builtin, a.cfg.InProcess, nil, func(kschema.GroupVersion) (int32, int32) { return 1, 1 })
+	if last := steps[len(steps)-1].object; last.Name != "v1alpha1.wardle.example.com" || last.Spec.GroupPriorityMinimum != 100 || last.Spec.Service != nil {
+		t.Errorf("last step %+v", last)
+	}
+	// An APIService that names a Service takes it away.
+	a.targets[flunders] = &target{spec: apiService(nil).Spec}
+	if w := get(t, a, "/apis/wardle.example.com/v1alpha1/flunders"); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("answer %d", w.Code)
 	}
 }
 

@@ -31,6 +31,8 @@ type Config struct {
 	Priority func(gv kschema.GroupVersion) (group, version int32)
 	// Resolve returns host:port at which a Service answers.
 	Resolve func(namespace, name string, port int32) (string, error)
+	// InProcess are groups that parts of this process serve.
+	InProcess []InProcess
 	// CheckEvery is how often other servers are asked whether they are there.
 	// Default 30 s.
 	CheckEvery time.Duration
@@ -130,7 +132,9 @@ func (a *Aggregator) names(o schema.Object) bool {
 }
 
 // Owns implements apiserver.Aggregator.
-func (a *Aggregator) Owns(gv kschema.GroupVersion) bool { return a.target(gv) != nil }
+func (a *Aggregator) Owns(gv kschema.GroupVersion) bool {
+	return a.target(gv) != nil || a.inProcess(gv) != nil
+}
 
 func (a *Aggregator) target(gv kschema.GroupVersion) *target {
 	a.mu.RLock()
@@ -151,6 +155,11 @@ func (a *Aggregator) Versions() ([]apiserver.AggregatedVersion, <-chan struct{})
 			Group: gv.Group, GroupPriority: t.spec.GroupPriorityMinimum, VersionPriority: t.spec.VersionPriority,
 			Discovery: *t.discovery, OpenAPIHash: t.hash,
 		})
+	}
+	for i := range a.cfg.InProcess {
+		if p := &a.cfg.InProcess[i]; a.targets[p.groupVersion()] == nil {
+			all = append(all, p.version())
+		}
 	}
 	return all, a.changed
 }

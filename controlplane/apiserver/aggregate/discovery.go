@@ -27,7 +27,13 @@ func read(data []byte, version string) (*apidiscoveryv2.APIVersionDiscovery, err
 	if err != nil {
 		return nil, err
 	}
-	out := &apidiscoveryv2.APIVersionDiscovery{Version: version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+	gv.Version = version
+	return aggregated(&list, gv), nil
+}
+
+// aggregated puts subresources under their resources.
+func aggregated(list *metav1.APIResourceList, gv kschema.GroupVersion) *apidiscoveryv2.APIVersionDiscovery {
+	out := &apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
 	at := map[string]int{}
 	for _, r := range list.APIResources {
 		if strings.Contains(r.Name, "/") {
@@ -52,7 +58,7 @@ func read(data []byte, version string) (*apidiscoveryv2.APIVersionDiscovery, err
 		}
 		out.Resources[i].Subresources = append(out.Resources[i].Subresources, apidiscoveryv2.APISubresourceDiscovery{Subresource: sub, ResponseKind: kindOf(r, gv), Verbs: r.Verbs})
 	}
-	return out, nil
+	return out
 }
 
 // kindOf is what the resource answers with; group and version are the list's

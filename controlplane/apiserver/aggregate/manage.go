@@ -30,7 +30,7 @@ type step struct {
 // plan compares the managed APIServices with what is served here. What somebody
 // else has made under a name is left alone: that is how an API is moved to
 // another server.
-func plan(c *schema.Catalog, have []*apiregistrationv1.APIService, priority func(kschema.GroupVersion) (group, version int32)) []step {
+func plan(c *schema.Catalog, parts []InProcess, have []*apiregistrationv1.APIService, priority func(kschema.GroupVersion) (group, version int32)) []step {
 	byName := map[string]*apiregistrationv1.APIService{}
 	for _, s := range have {
 		byName[s.Name] = s
@@ -53,6 +53,16 @@ func plan(c *schema.Catalog, have []*apiregistrationv1.APIService, priority func
 			fixed := old.DeepCopy()
 			fixed.Spec = want.Spec
 			steps = append(steps, step{"update", fixed})
+		}
+	}
+	for i := range parts {
+		gv := parts[i].groupVersion()
+		name := gv.Version + "." + gv.Group
+		wanted[name] = true
+		if byName[name] == nil {
+			steps = append(steps, step{"create", desired(name, gv, false, func(kschema.GroupVersion) (group, version int32) {
+				return parts[i].GroupPriority, parts[i].VersionPriority
+			})})
 		}
 	}
 	for _, s := range have {
@@ -87,7 +97,7 @@ func (a *Aggregator) manage(ctx context.Context) {
 			have = append(have, s)
 		}
 	}
-	for _, s := range plan(a.cfg.Catalog.Load(), have, a.cfg.Priority) {
+	for _, s := range plan(a.cfg.Catalog.Load(), a.cfg.InProcess, have, a.cfg.Priority) {
 		if err := a.do(ctx, s); err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			a.log.Warn("bring APIService in order", "verb", s.verb, "name", s.object.Name, "err", err)
 		}

@@ -78,6 +78,10 @@ func (a *Aggregator) transportFor(spec *apiregistrationv1.APIServiceSpec) (*http
 // Serve implements apiserver.Aggregator.
 func (a *Aggregator) Serve(w http.ResponseWriter, r *http.Request, gv kschema.GroupVersion) {
 	t := a.target(gv)
+	if p := a.inProcess(gv); t == nil && p != nil {
+		p.Handler.ServeHTTP(w, r)
+		return
+	}
 	if t == nil || !t.available || t.transport == nil {
 		refusal(w, "service unavailable", http.StatusServiceUnavailable)
 		return
