@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
 )
 
 // TestStory is the way of a commit as a user walks it. The chapters build on
@@ -156,19 +158,32 @@ func storyKubectl(t *testing.T, c *cluster, _ string) {
 }
 
 // storyReadOnly: 403, and the message names the file, the line and the commit.
+// Whoever breaks the glass is told the same, and Git takes it back.
 func storyReadOnly(t *testing.T, c *cluster, repo string) {
 	sha := strings.TrimSpace(c.must("git", "-C", repo, "rev-parse", "HEAD"))
 	admin := "--kubeconfig=" + filepath.Join(c.data, "admin.kubeconfig")
 	for _, k := range [][]string{
+		{admin, "scale", "deploy/web", "-n", "shop", "--replicas=2"},
+		{admin, "set", "image", "deploy/web", "-n", "shop", "web=writ.local/demo:v2"},
 		{admin, "delete", "deploy/web", "-n", "shop"},
-		{admin, "scale", "deploy/web", "-n", "shop", "--replicas=9"},
-		{admin, "set", "image", "deploy/web", "-n", "shop", "web=x"},
 	} {
-		contains(t, "kubectl "+strings.Join(k[1:], " "), c.refused(c.bin("kubectl"), k...), "orbidden", "edit shop/app.cue:", sha[:12])
+		contains(t, "kubectl (break-glass) "+strings.Join(k[1:], " "), c.kubectl(k...), "Warning: ", "shop/app.cue:", sha[:12])
+		c.eventually(10*time.Second, "Git has taken it back", func() error {
+			var d appsv1.Deployment
+			if err := c.get(&d, "deploy/web", "-n", "shop"); err != nil {
+				return err
+			}
+			if got := d.Spec.Template.Spec.Containers[0].Image; *d.Spec.Replicas != 3 || got != "writ.local/demo:v1" || d.DeletionTimestamp != nil {
+				return fmt.Errorf("%d replicas of %s, deleted at %v", *d.Spec.Replicas, got, d.DeletionTimestamp)
+			}
+			return nil
+		})
 	}
+	c.kubectl("rollout", "status", "deploy/web", "-n", "shop", "--timeout=60s")
 	for _, k := range [][]string{
 		{"delete", "deploy/web", "-n", "shop"},
 		{"scale", "deploy/web", "-n", "shop", "--replicas=9"},
+		{"set", "image", "deploy/web", "-n", "shop", "web=x"},
 	} {
 		contains(t, "kubectl (viewer) "+strings.Join(k, " "), c.refused(c.bin("kubectl"), k...), "orbidden", "edit shop/app.cue:", sha[:12])
 	}
