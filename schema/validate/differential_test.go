@@ -21,7 +21,7 @@ import (
 // the walk.
 func cueAccepts(r *schema.Resource, expr ast.Expr) bool {
 	d := definitionsOnce()
-	def := d.scope.LookupPath(cue.MakePath(cue.Def(r.Kind)))
+	def := d.scope.LookupPath(cue.MakePath(cue.Def(r.Definition())))
 	return def.Unify(d.ctx.BuildExpr(withoutNulls(expr))).Validate(cue.Concrete(true)) == nil
 }
 
