@@ -80,7 +80,15 @@ func (c *Controller) wake(r *schema.Resource, ev client.Event) []schema.Key {
 	if deleted && wasDeleted && sameOwners && slices.Equal(ev.Object.GetFinalizers(), ev.Old.GetFinalizers()) || !deleted && (len(owners) == 0 || sameOwners) {
 		return nil
 	}
-	return []schema.Key{id.queueKey()}
+	keys := []schema.Key{id.queueKey()}
+	if ev.Old != nil && !sameOwners { // an owner may no longer have to wait for it
+		for _, ref := range ev.Old.GetOwnerReferences() {
+			if owner, ok := c.ownerOf(id, ref); ok {
+				keys = append(keys, owner.queueKey())
+			}
+		}
+	}
+	return keys
 }
 
 func sameReference(a, b metav1.OwnerReference) bool {
@@ -134,6 +142,9 @@ func (c *Controller) collect(ctx context.Context, id identity, o schema.Object) 
 	case unlink:
 		return c.unlink(ctx, id, o, append(waiting, dangling...))
 	default:
+		if len(waiting) > 0 && c.circular(o) {
+			return c.unblock(ctx, id, o)
+		}
 		return c.delete(ctx, id, o, p.propagation)
 	}
 }
