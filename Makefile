@@ -58,6 +58,46 @@ test: test-deps bin/kubectl bin/writ ## every test below the boot tests
 e2e: test-deps bin/kubectl bin/writ ## the story of a commit, on real parts, in a network namespace of its own
 	go test -tags e2e -timeout 20m -count=1 -v ./ci/e2e
 
+# Upstream's own binaries, for comparisons: built from its Go modules, once.
+KUBE = cd ci/conformance && CGO_ENABLED=0 go
+
+bin/upstream: ci/conformance/go.mod
+	$(KUBE) build -trimpath -o ../../bin/upstream ./upstream
+
+bin/kube-apiserver: ci/conformance/go.mod
+	$(KUBE) build -trimpath -ldflags "$(KUBELD)" -o ../../bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+
+bin/e2e.test: ci/conformance/go.mod
+	$(KUBE) test -c -vet=off -trimpath -ldflags "$(KUBELD)" -o ../../bin/e2e.test k8s.io/kubernetes/test/e2e
+
+bin/agnhost: ci/conformance/go.mod
+	$(KUBE) build -trimpath -ldflags "-s -w" -o ../../bin/agnhost k8s.io/kubernetes/test/images/agnhost
+
+bin/images: bin/agnhost
+	mkdir -p $@
+	$(KUBE) run ./image -out ../../bin/images/agnhost.tar -name registry.k8s.io/e2e-test-images/agnhost:2.63.0 -entrypoint /agnhost -cmd pause agnhost=../../bin/agnhost
+	$(KUBE) run ./image -out ../../bin/images/pause.tar -name registry.k8s.io/pause:3.10.2 -entrypoint "/agnhost pause" agnhost=../../bin/agnhost
+
+.PHONY: upstream
+upstream: bin/upstream bin/kube-apiserver ## build upstream's API server, to compare with (some 10 minutes)
+
+.PHONY: record
+record: upstream ## ask upstream again what ci/differential replays
+	cd ci/differential/testdata && go run ../record -upstream ../../../bin/upstream -kube-apiserver ../../../bin/kube-apiserver *.txtar
+
+.PHONY: storage
+storage: upstream ## upstream's API server on our data, and ours on its
+	go test -tags upstream -run TestStorage -count=1 ./ci/differential
+
+.PHONY: conformance
+conformance: bin/e2e.test bin/images bin/writ bin/kubectl ## upstream's conformance suite; FOCUS='sig-auth' for a part
+	$(KUBE) build -o ../../bin/suite ./suite
+	bin/suite -images bin/images -focus '$(FOCUS)'
+
+.PHONY: versus
+versus: upstream bin/writ ## this API server and upstream's, measured side by side
+	go run ./ci/bench -upstream "bin/upstream --kube-apiserver bin/kube-apiserver"
+
 .PHONY: bench
 bench: bin/writ ## the targets of the design beside the recorded peers
 	go run ./ci/bench

@@ -178,7 +178,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		Documents: []apiserver.Document{
 			{Path: token.JWKSPath, ContentType: "application/jwk-set+json", Read: tokens.JWKS},
 			{Path: token.OpenIDConfigurationPath, ContentType: "application/json", Read: func() ([]byte, error) {
-				return tokens.OpenIDConfiguration(p.cfg.server() + token.JWKSPath)
+				return tokens.OpenIDConfiguration("https://" + p.advertised()[0].String() + token.JWKSPath) // pods read it too
 			}},
 		},
 	})
