@@ -27,6 +27,7 @@ type env struct {
 	bin   string
 	dir   string
 	procs []*exec.Cmd
+	flags []string // of the server
 	// upstream, if set, is the command that runs upstream's server instead.
 	upstream []string
 }
@@ -53,13 +54,13 @@ func (e *env) close() {
 func (e *env) data() string { return filepath.Join(e.dir, "data") }
 
 // start runs writ in the background.
-func (e *env) start(ctx context.Context, args ...string) (*exec.Cmd, error) {
-	log, err := os.OpenFile(filepath.Join(e.dir, args[0]+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (e *env) start(ctx context.Context, role string, args ...string) (*exec.Cmd, error) {
+	log, err := os.OpenFile(filepath.Join(e.dir, role+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, e.bin, append(args, "--data-dir", e.data())...)
+	cmd := exec.CommandContext(ctx, e.bin, append([]string{role}, append(args, "--data-dir", e.data())...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (e *env) server(ctx context.Context) (*exec.Cmd, time.Duration, error) {
 
 func (e *env) startServer(ctx context.Context) (*exec.Cmd, error) {
 	if len(e.upstream) == 0 {
-		return e.start(ctx, "server", "--no-agent", "--listen", address)
+		return e.start(ctx, "server", append([]string{"--no-agent", "--listen", address}, e.flags...)...)
 	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {

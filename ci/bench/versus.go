@@ -73,7 +73,8 @@ func measureServer(ctx context.Context, bin string, upstream []string) ([]figure
 		return nil, err
 	}
 	defer e.close()
-	e.upstream = upstream
+	// Upstream's server runs without controllers and scheduler; so does ours.
+	e.upstream, e.flags = upstream, []string{"--api-only"}
 	p, _, err := e.server(ctx)
 	if err != nil {
 		return nil, err

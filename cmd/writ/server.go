@@ -130,6 +130,7 @@ agent, and pusher.gitconfig for 'git push' to the built-in remote.`,
 	f.add(cmd)
 	f.addNode(cmd)
 	cmd.Flags().StringVar(&f.cfg.Seed, "seed", "", "`example` that the built-in remote begins with: guestbook or shop")
+	cmd.Flags().BoolVar(&f.cfg.Still, "api-only", false, "serve the API alone: no controllers, scheduler or reconciler. For comparisons with other API servers")
 	cmd.Flags().BoolVar(&alone, "no-agent", false, "run the control plane alone")
 	return cmd
 }

@@ -1,0 +1,102 @@
+// Command image packs static binaries as an image archive that `ctr images
+// import` reads.
+//
+//	image -out agnhost.tar -name registry.k8s.io/e2e-test-images/agnhost:2.59 -entrypoint /agnhost -cmd pause agnhost=bin/agnhost
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+func main() {
+	out := flag.String("out", "", "the archive to write")
+	names := flag.String("name", "", "names of the image, with commas between them")
+	entry := flag.String("entrypoint", "", "its entry point, words with spaces between them")
+	args := flag.String("cmd", "", "its default arguments, words with spaces between them")
+	flag.Parse()
+	if *out == "" || *names == "" || flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err := pack(*out, strings.Split(*names, ","), strings.Fields(*entry), strings.Fields(*args), flag.Args()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// pack writes one layer with the files, each given as NAME=SOURCE.
+func pack(out string, names, entrypoint, cmd, files []string) error {
+	layer, err := layerOf(files)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(layer)
+	config, err := json.Marshal(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux",
+		"config": map[string]any{"Entrypoint": entrypoint, "Cmd": cmd, "Env": []string{"PATH=/:/bin"}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
+	})
+	if err != nil {
+		return err
+	}
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": names, "Layers": []string{"layer.tar"}}})
+	if err != nil {
+		return err
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, f := range []struct {
+		name string
+		data []byte
+	}{{"config.json", config}, {"layer.tar", layer}, {"manifest.json", manifest}} {
+		if err := add(w, f.name, 0o644, f.data); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(out, archive.Bytes(), 0o644)
+}
+
+func layerOf(files []string) ([]byte, error) {
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for _, dir := range []string{"tmp/", "etc/", "bin/"} {
+		if err := w.WriteHeader(&tar.Header{Name: dir, Mode: 0o1777, Typeflag: tar.TypeDir}); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range files {
+		name, source, ok := strings.Cut(f, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q: want NAME=SOURCE", f)
+		}
+		data, err := os.ReadFile(filepath.Clean(source))
+		if err != nil {
+			return nil, err
+		}
+		if err := add(w, name, 0o755, data); err != nil {
+			return nil, err
+		}
+	}
+	return layer.Bytes(), w.Close()
+}
+
+func add(w *tar.Writer, name string, mode int64, data []byte) error {
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg}); err != nil {
+		return err
+	}
+	_, err := w.Write(data)
+	return err
+}
