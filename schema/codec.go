@@ -8,7 +8,9 @@ import (
 	"maps"
 	"reflect"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -225,7 +227,14 @@ func decodeStorage(r *Resource, data []byte) (Object, error) {
 	if bytes.HasPrefix(data, protobufPrefix) {
 		t = Protobuf
 	}
-	return Decode(r, t, data, false)
+	o, err := Decode(r, t, data, false)
+	if s, ok := o.(*appsv1.StatefulSet); ok && err == nil {
+		// Protobuf does not keep what the templates are.
+		for i := range s.Spec.VolumeClaimTemplates {
+			s.Spec.VolumeClaimTemplates[i].TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+		}
+	}
+	return o, err
 }
 
 // shallowCopy copies the outer struct only, enough to set fields of its

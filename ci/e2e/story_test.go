@@ -31,6 +31,7 @@ func TestStory(t *testing.T) {
 		{"push", storyPush},
 		{"kubectl reads", storyKubectl},
 		{"people do not write", storyReadOnly},
+		{"kubectl acts", storyActs},
 		{"roll out, revert, prune", storyRollout},
 		{"four mistakes", storyMistakes},
 		{"kill in the middle of a commit", storyKillCommit},

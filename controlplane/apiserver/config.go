@@ -159,6 +159,10 @@ type Config struct {
 	InFlight int
 	// RequestTimeout bounds everything but watches and streams. Default 60 s.
 	RequestTimeout time.Duration
+	// HeaderWithin, BodyWithin and WriteWithin bound how long a client may take
+	// to send the headers of a request, to send its body, and to take a chunk of
+	// an answer. Default 10 s, 30 s, 30 s.
+	HeaderWithin, BodyWithin, WriteWithin time.Duration
 	// BookmarkEvery is how often a watch that allows bookmarks gets one.
 	// Default 1 m.
 	BookmarkEvery time.Duration
@@ -177,6 +181,9 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	set(&c.RequestTimeout, time.Minute)
+	set(&c.HeaderWithin, 10*time.Second)
+	set(&c.BodyWithin, 30*time.Second)
+	set(&c.WriteWithin, 30*time.Second)
 	set(&c.BookmarkEvery, time.Minute)
 	set(&c.ContinueFor, 5*time.Minute)
 	set(&c.Grace, 5*time.Second)

@@ -97,7 +97,11 @@ func clientDelete(o *metav1.DeleteOptions) client.DeleteOptions {
 // as upstream; others get a Status.
 var returnsObject = map[string]bool{
 	"pods": true, "services": true, "serviceaccounts": true, "resourcequotas": true,
-	"persistentvolumes": true, "persistentvolumeclaims": true,
+	"persistentvolumes": true, "persistentvolumeclaims": true, "podtemplates": true,
+	"storageclasses.storage.k8s.io": true, "csidrivers.storage.k8s.io": true, "csinodes.storage.k8s.io": true,
+	"volumeattachments.storage.k8s.io": true, "volumeattributesclasses.storage.k8s.io": true,
+	"resourceclaims.resource.k8s.io": true, "resourceclaimtemplates.resource.k8s.io": true,
+	"resourceslices.resource.k8s.io": true, "deviceclasses.resource.k8s.io": true, "devicetaintrules.resource.k8s.io": true,
 }
 
 // delete answers a DELETE of one object.

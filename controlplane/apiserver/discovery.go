@@ -16,6 +16,7 @@ import (
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	kversion "k8s.io/apimachinery/pkg/version"
 
+	"github.com/writ-os/writ/controlplane/bootstrap"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -109,9 +110,10 @@ func (b *groupBuilder) version(name, version string) *groupVersion {
 			return v
 		}
 	}
-	p := priorityOf(name, version)
-	g.priority = max(g.priority, p.group)
-	v := &groupVersion{group: name, version: version, priority: p.version}
+	v := &groupVersion{group: name, version: version}
+	var order int32
+	order, v.priority = bootstrap.Priority(kschema.GroupVersion{Group: name, Version: version})
+	g.priority = max(g.priority, order)
 	g.versions = append(g.versions, v)
 	return v
 }

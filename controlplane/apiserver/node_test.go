@@ -49,18 +49,24 @@ func agent(t *testing.T) *httptest.Server {
 	mux.HandleFunc("/stats/summary", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "stats %q", r.Header.Get("Authorization"))
 	})
+	mux.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<a href="/other">x</a>`)
+	})
+	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/there", http.StatusFound) })
 	srv := httptest.NewTLSServer(mux)
 	t.Cleanup(srv.Close)
 	return srv
 }
 
 // newNodeCluster has a node whose agent runs, and a pod on it.
-func newNodeCluster(t *testing.T) *cluster {
+func newNodeCluster(t *testing.T, change ...func(*apiserver.Config)) *cluster {
 	t.Helper()
 	srv := agent(t)
 	pool := x509.NewCertPool()
 	pool.AddCert(srv.Certificate())
-	c := newCluster(t, func(cfg *apiserver.Config) { cfg.NodeTLS = &tls.Config{RootCAs: pool} })
+	change = append(change, func(cfg *apiserver.Config) { cfg.NodeTLS = &tls.Config{RootCAs: pool} })
+	c := newCluster(t, change...)
 	cs, ctx := c.clientset(t, "admin"), t.Context()
 	host, port, _ := net.SplitHostPort(strings.TrimPrefix(srv.URL, "https://"))
 	n, _ := strconv.Atoi(port)

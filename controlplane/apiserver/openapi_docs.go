@@ -1,10 +1,12 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/writ-os/writ/controlplane/apiserver/openapi"
 	"github.com/writ-os/writ/schema"
@@ -162,6 +164,32 @@ func add(to, from map[string]json.RawMessage) {
 	for k, v := range from {
 		if !strings.HasPrefix(k, builtinModels) {
 			to[k] = v
+		}
+	}
+}
+
+// settled is how long the catalog has to stay as it is before its documents are
+// made: definitions tend to come many at once.
+const settled = time.Second
+
+// describe makes the OpenAPI v2 document whenever definitions have changed, so
+// that no client has to wait for it, until ctx ends.
+func (s *Server) describe(ctx context.Context) error {
+	pause := time.NewTimer(settled)
+	defer pause.Stop()
+	for {
+		changed := s.cfg.Catalog.Changed()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+			pause.Reset(settled)
+		case <-pause.C:
+			if docs := &s.served().openapi; len(docs.custom) > 0 {
+				if _, err := docs.v2(false); err != nil {
+					s.cfg.Log.Warn("custom resources cannot be described", "err", err)
+				}
+			}
 		}
 	}
 }

@@ -21,12 +21,8 @@ import (
 	"github.com/writ-os/writ/schema"
 )
 
-const (
-	// maxBody is the largest body that is read, as upstream.
-	maxBody = 3 << 20
-	// readWithin is how long a client may take to send it.
-	readWithin = 30 * time.Second
-)
+// maxBody is the largest body that is read, as upstream.
+const maxBody = 3 << 20
 
 // readBody reads the body of a request.
 func readBody(x *exchange) ([]byte, error) {
@@ -37,7 +33,7 @@ func readBody(x *exchange) ([]byte, error) {
 		return nil, errBodyTooLarge()
 	}
 	rc := http.NewResponseController(x.ResponseWriter)
-	stuck := time.AfterFunc(readWithin, func() { _ = rc.SetReadDeadline(time.Now()) })
+	stuck := time.AfterFunc(x.bodyWithin, func() { _ = rc.SetReadDeadline(time.Now()) })
 	defer stuck.Stop()
 	var data []byte
 	var err error

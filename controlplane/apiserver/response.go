@@ -10,14 +10,14 @@ import (
 	"github.com/writ-os/writ/controlplane/apiserver/audit"
 )
 
-// writeWithin is how long one chunk may take on its way to the client.
-const writeWithin = 30 * time.Second
-
 // responseWriter remembers what was answered.
 type responseWriter struct {
 	http.ResponseWriter
 	// life ends with the server, and a connection that was hijacked with it.
-	life  context.Context
+	life context.Context
+	// writeWithin is how long one chunk may take on its way to the client.
+	writeWithin time.Duration
+
 	code  int
 	bytes int64
 	// event is the audit record of the request; nil: none.
@@ -67,5 +67,5 @@ func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 // stopped when the write is done.
 func (w *responseWriter) guardWrite() *time.Timer {
 	rc := http.NewResponseController(w.ResponseWriter)
-	return time.AfterFunc(writeWithin, func() { _ = rc.SetWriteDeadline(time.Now()) })
+	return time.AfterFunc(w.writeWithin, func() { _ = rc.SetWriteDeadline(time.Now()) })
 }

@@ -24,6 +24,8 @@ type exchange struct {
 	route route
 	user  user.Info
 	began time.Time
+	// bodyWithin is how long the client may take to send its body.
+	bodyWithin time.Duration
 
 	// known says that the route names a resource that exists, dryRun that
 	// nothing is stored: for the metrics.
@@ -37,7 +39,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) { s.serveAs(w, r,
 
 // serveAs serves a request as a known user; nil has it authenticated first.
 func (s *Server) serveAs(w http.ResponseWriter, r *http.Request, as user.Info) {
-	x := &exchange{responseWriter: &responseWriter{ResponseWriter: w, life: s.life}, r: r, user: as, began: time.Now()}
+	x := &exchange{
+		responseWriter: &responseWriter{ResponseWriter: w, life: s.life, writeWithin: s.cfg.WriteWithin},
+		r:              r, user: as, began: time.Now(), bodyWithin: s.cfg.BodyWithin,
+	}
 	h := w.Header()
 	h.Set("Audit-Id", auditID(r))
 	h.Set("Cache-Control", "no-cache, private")
@@ -52,7 +57,7 @@ func (s *Server) serveAs(w http.ResponseWriter, r *http.Request, as user.Info) {
 		return
 	}
 	if err := s.authenticate(x); err != nil {
-		s.writeError(x, x.r, err)
+		s.refuse(x, err)
 		return
 	}
 	if m := s.mount(r.URL.Path); m != nil {
@@ -60,10 +65,20 @@ func (s *Server) serveAs(w http.ResponseWriter, r *http.Request, as user.Info) {
 		return
 	}
 	if x.user == nil {
-		s.writeError(x, r, apierrors.NewUnauthorized("Unauthorized"))
+		s.refuse(x, apierrors.NewUnauthorized("Unauthorized"))
 		return
 	}
 	s.serveUser(x)
+}
+
+// refuse answers a request whose user is not known.
+func (s *Server) refuse(x *exchange, err error) {
+	if s.cfg.Audit != nil {
+		if err := s.cfg.Audit.Refused(x.r, x.Header().Get("Audit-Id"), x.began, x.attributes(), http.StatusUnauthorized); err != nil {
+			s.cfg.Log.Warn("a refused request is missing in the audit log", "path", x.r.URL.Path, "err", err)
+		}
+	}
+	s.writeError(x, x.r, err)
 }
 
 // serveUser serves a request whose user is known.
@@ -164,6 +179,8 @@ func (s *Server) timeLimit(r *http.Request) (time.Duration, error) {
 func (s *Server) finish(x *exchange) {
 	defer func() { x.event.End(nil) }()
 	if p := recover(); p != nil {
+		x.event.End(p) // before the answer, which is not the handler's
+		x.event = nil
 		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			s.met.observe(x)
 			panic(p)

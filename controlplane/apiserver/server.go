@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/writ-os/writ/controlplane/auth/impersonation"
 )
 
 // Server is the HTTP face of the control plane.
@@ -25,6 +27,9 @@ type Server struct {
 	current atomic.Pointer[served]
 	metrics http.Handler
 	node    *nodeClient
+
+	impersonation *impersonation.Checker
+	owners        questionOwners
 
 	// building is held by who makes the next served.
 	building sync.Mutex
@@ -42,6 +47,8 @@ func New(cfg Config) *Server {
 		met:   newMetrics(cfg.Metrics),
 		pages: newPages(cfg.ContinueFor),
 		node:  newNodeClient(cfg.NodeTLS),
+
+		impersonation: impersonation.New(cfg.Authorizer),
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = metricsHandler(cfg.Metrics)
@@ -79,6 +86,7 @@ func (s *Server) Run(ctx context.Context) error {
 		servers = append(servers, local)
 		g.Go(func() error { return ended(local.Serve(l)) })
 	}
+	g.Go(func() error { return s.describe(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
 		s.stop()
@@ -95,7 +103,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) httpServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: s.cfg.HeaderWithin,
 		IdleTimeout:       3 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
@@ -103,7 +111,7 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 			MaxConcurrentStreams: 1000, // one client-go transport carries all watches of a process
 			SendPingTimeout:      30 * time.Second,
 			PingTimeout:          15 * time.Second,
-			WriteByteTimeout:     30 * time.Second,
+			WriteByteTimeout:     s.cfg.WriteWithin,
 		},
 	}
 }

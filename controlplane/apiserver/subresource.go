@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
@@ -183,16 +184,27 @@ func (s *Server) writeSuccess(x *exchange) error {
 	return nil
 }
 
+// tokenSeconds is how long a token is good for unless its request says.
+const tokenSeconds = 60 * 60
+
 // issueToken answers serviceaccounts/<name>/token.
 func (s *Server) issueToken(x *exchange) error {
-	o, _, err := s.postBody(x, tokenBody)
+	out, q, data, err := s.beginWrite(x, tokenBody, "CreateOptions")
 	if err != nil {
 		return err
 	}
-	out, err := negotiate(x.r, allowPlain)
+	o, err := decodeBody(x, tokenBody, data, q.validation)
 	if err != nil {
 		return err
 	}
+	if err := setNamespace(&schema.Resource{Namespaced: true}, &x.route, o); err != nil {
+		return err
+	}
+	x.event.Request(tokenBody, "token", o)
+	if spec := &o.(*authenticationv1.TokenRequest).Spec; spec.ExpirationSeconds == nil {
+		spec.ExpirationSeconds = ptr.To[int64](tokenSeconds) // a default, which the client owns as if it had sent it
+	}
+	s.owners.set(tokenBody, "token", o, q.manager)
 	k := schema.Key{Namespace: x.route.Namespace, Name: x.route.Name}
 	made, err := s.cfg.Tokens.Request(x.r.Context(), k, o.(*authenticationv1.TokenRequest))
 	if err != nil {

@@ -87,12 +87,22 @@ func (s *Server) serveVirtual(x *exchange, v *virtual) {
 	if err == nil {
 		var o schema.Object
 		if o, err = decodeBody(x, v.Resource, data, q.validation); err == nil {
-			err = v.answer(s, x, o)
+			err = s.answer(x, v, o, q.manager)
 		}
 	}
 	if err != nil {
 		s.writeError(x, x.r, err)
 	}
+}
+
+// answer answers a question that has been read.
+func (s *Server) answer(x *exchange, v *virtual, o schema.Object, manager string) error {
+	if err := setNamespace(v.Resource, &x.route, o); err != nil {
+		return err
+	}
+	x.event.Request(v.Resource, "", o)
+	s.owners.set(v.Resource, "", o, manager)
+	return v.answer(s, x, o)
 }
 
 // reply writes the answer to a question.

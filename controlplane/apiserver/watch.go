@@ -119,7 +119,7 @@ func (ws *watchStream) sendInitial(snap store.Snapshot) bool {
 	ok := true
 	send := func(it *store.Item) bool {
 		if f.matches(it) {
-			stuck.Reset(writeWithin)
+			stuck.Reset(ws.x.writeWithin)
 			frame := ws.initial(it)
 			ok = frame != nil && ws.write(frame)
 		}

@@ -36,7 +36,7 @@ func isWebSocket(r *http.Request) bool { return wsstream.IsWebSocketRequest(r) }
 
 // send writes one frame as a message.
 func (ws *watchStream) send(frame []byte) error {
-	_ = ws.socket.SetWriteDeadline(time.Now().Add(writeWithin))
+	_ = ws.socket.SetWriteDeadline(time.Now().Add(ws.x.writeWithin))
 	if ws.enc.out.Media == mediaProtobuf {
 		return websocket.Message.Send(ws.socket, frame[4:]) // messages have lengths of their own
 	}

@@ -60,9 +60,15 @@ func CustomAPIService(gv kschema.GroupVersion) *apiregistrationv1.APIService {
 	return local(gv, customPriority, "true")
 }
 
+// ownPriority is that of the group of the entries, which has none of its own.
+var ownPriority = priority{17900, 15}
+
 // Priority orders groups, then versions, in discovery: higher comes first. It
 // is that of custom resources for what is not known.
 func Priority(gv kschema.GroupVersion) (group, version int32) {
+	if gv.Group == apiregistrationv1.GroupName {
+		return ownPriority.group, ownPriority.version
+	}
 	if p, ok := priorities[gv]; ok {
 		return p.group, p.version
 	}

@@ -12,9 +12,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controllers/bootstrapsigner"
 	"github.com/writ-os/writ/controlplane/controllers/certificates"
 	"github.com/writ-os/writ/controlplane/controllers/cronjob"
 	"github.com/writ-os/writ/controlplane/controllers/daemonset"
@@ -28,12 +30,17 @@ import (
 	"github.com/writ-os/writ/controlplane/controllers/nodelifecycle"
 	"github.com/writ-os/writ/controlplane/controllers/poddisruption"
 	"github.com/writ-os/writ/controlplane/controllers/podgc"
+	"github.com/writ-os/writ/controlplane/controllers/pvcprotection"
+	"github.com/writ-os/writ/controlplane/controllers/pvprotection"
 	"github.com/writ-os/writ/controlplane/controllers/replicaset"
 	"github.com/writ-os/writ/controlplane/controllers/resourcequota"
 	"github.com/writ-os/writ/controlplane/controllers/rootca"
 	"github.com/writ-os/writ/controlplane/controllers/serviceaccount"
+	"github.com/writ-os/writ/controlplane/controllers/serviceaccounttoken"
+	"github.com/writ-os/writ/controlplane/controllers/servicecidr"
 	"github.com/writ-os/writ/controlplane/controllers/statefulset"
 	"github.com/writ-os/writ/controlplane/controllers/tainteviction"
+	"github.com/writ-os/writ/controlplane/controllers/tokencleaner"
 	"github.com/writ-os/writ/controlplane/controllers/ttlafterfinished"
 	"github.com/writ-os/writ/schema"
 )
@@ -55,6 +62,11 @@ type Config struct {
 	NodeGrace time.Duration
 	// Certificates signs and approves requests; without Sign nobody does.
 	Certificates Certificates
+	// Tokens signs for accounts and joining machines; a function that is nil
+	// leaves its controller out.
+	Tokens Tokens
+	// PolicyStatus tells what is wrong with admission policies. May be nil.
+	PolicyStatus Reconciler
 	Log          *slog.Logger
 	// Metrics may be nil.
 	Metrics *controller.Metrics
@@ -70,8 +82,18 @@ type Certificates struct {
 	Allowed func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error)
 }
 
-// reconciler is what every controller package offers.
-type reconciler interface {
+// Tokens is what the controllers of tokens need of those who check them.
+type Tokens struct {
+	// Legacy returns the token of an account that lies in the Secret of a name.
+	Legacy func(account *corev1.ServiceAccount, secret string) (string, error)
+	// Signed returns cluster-info as the bootstrap tokens sign it now.
+	Signed func(info *corev1.ConfigMap, tokens []*corev1.Secret, now time.Time) (next *corev1.ConfigMap, changed bool, err error)
+	// Expired says whether a bootstrap token is over.
+	Expired func(token *corev1.Secret, now time.Time) bool
+}
+
+// Reconciler is what every controller package offers.
+type Reconciler interface {
 	controller.Reconciler
 	Watches() []controller.Watch
 }
@@ -108,12 +130,17 @@ func all(cfg Config) *set {
 	s.network()
 	s.nodes()
 	s.housekeeping()
+	s.volumes()
 	s.certificates()
+	s.tokens()
+	if cfg.PolicyStatus != nil {
+		s.add("validatingadmissionpolicystatus", 5, cfg.PolicyStatus)
+	}
 	return s
 }
 
 // add puts a controller with its number of workers on the list.
-func (s *set) add(name string, workers int, r reconciler) {
+func (s *set) add(name string, workers int, r Reconciler) {
 	cfg := controller.Config{
 		Name: name, Reconciler: r, Watches: r.Watches(), Cache: s.cfg.Cache, Workers: workers, Log: s.cfg.Log, Metrics: s.cfg.Metrics,
 	}
@@ -150,6 +177,7 @@ func (s *set) network() {
 	c := s.cfg
 	s.add("endpointslice", 5, endpointslice.New(endpointslice.Config{Client: c.Client, Cache: c.Cache}))
 	s.add("endpoints", 5, endpoints.New(endpoints.Config{Client: c.Client, Cache: c.Cache}))
+	s.add("servicecidr", 5, servicecidr.New(servicecidr.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("service-cidr-controller"), Now: c.Now}))
 }
 
 func (s *set) nodes() {
@@ -169,6 +197,12 @@ func (s *set) housekeeping() {
 	s.add("garbagecollector", 16, garbagecollector.New(garbagecollector.Config{Client: c.Client, Cache: c.Cache, Catalog: c.Catalog}))
 }
 
+func (s *set) volumes() {
+	c := s.cfg
+	s.add("persistentvolumeclaim-protection", 5, pvcprotection.New(pvcprotection.Config{Client: c.Client, Cache: c.Cache}))
+	s.add("persistentvolume-protection", 1, pvprotection.New(pvprotection.Config{Client: c.Client, Cache: c.Cache}))
+}
+
 func (s *set) certificates() {
 	c := s.cfg
 	s.add("csrcleaner", 1, certificates.NewCleaner(certificates.CleanerConfig{Client: c.Client, Cache: c.Cache, Now: c.Now}))
@@ -179,4 +213,17 @@ func (s *set) certificates() {
 	s.add("csrapproving", 2, certificates.NewApprover(certificates.ApproverConfig{
 		Client: c.Client, Cache: c.Cache, Node: c.Certificates.Node, Allowed: c.Certificates.Allowed, Now: c.Now,
 	}))
+}
+
+func (s *set) tokens() {
+	c := s.cfg
+	if c.Tokens.Legacy != nil {
+		s.add("serviceaccounttoken", 5, serviceaccounttoken.New(serviceaccounttoken.Config{Client: c.Client, Cache: c.Cache, CA: c.CA, Token: c.Tokens.Legacy}))
+	}
+	if c.Tokens.Signed != nil {
+		s.add("bootstrapsigner", 1, bootstrapsigner.New(bootstrapsigner.Config{Client: c.Client, Cache: c.Cache, Signed: c.Tokens.Signed, Now: c.Now}))
+	}
+	if c.Tokens.Expired != nil {
+		s.add("tokencleaner", 1, tokencleaner.New(tokencleaner.Config{Client: c.Client, Cache: c.Cache, Expired: c.Tokens.Expired, Now: c.Now}))
+	}
 }

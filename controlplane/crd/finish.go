@@ -138,7 +138,7 @@ func (p *Publisher) change(ctx context.Context, def *apiextensionsv1.CustomResou
 			if fn(next); equality.Semantic.DeepEqual(now, next) {
 				return nil
 			}
-			_, err = p.cfg.Client.Update(ctx, p.crds, next, client.WriteOptions{Subresource: sub})
+			_, err = p.cfg.Client.Update(ctx, p.crds, next, client.WriteOptions{Subresource: sub, FieldManager: manager})
 		}
 		switch {
 		case err == nil, apierrors.IsNotFound(err), ctx.Err() != nil:

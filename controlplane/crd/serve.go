@@ -16,6 +16,10 @@ import (
 	"github.com/writ-os/writ/schema/custom"
 )
 
+// manager owns what is written here, under the name that upstream's controllers
+// have.
+const manager = "kube-apiserver"
+
 // serve brings catalog and store to what definitions say. What is to go leaves
 // the catalog before the store, what is new is in the store before it is in the
 // catalog.
@@ -106,7 +110,7 @@ func (p *Publisher) publish(defs []*apiextensionsv1.CustomResourceDefinition) {
 // writeStatus stores the status that was decided. Who changed the definition
 // meanwhile, or deleted it, has woken us again.
 func (p *Publisher) writeStatus(ctx context.Context, def *apiextensionsv1.CustomResourceDefinition) error {
-	_, err := p.cfg.Client.Update(ctx, p.crds, def.DeepCopy(), client.WriteOptions{Subresource: "status"})
+	_, err := p.cfg.Client.Update(ctx, p.crds, def.DeepCopy(), client.WriteOptions{Subresource: "status", FieldManager: manager})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

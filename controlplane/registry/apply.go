@@ -3,12 +3,13 @@ package registry
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apiserver/pkg/warning"
-	"sigs.k8s.io/yaml"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
@@ -17,15 +18,15 @@ import (
 
 // applyPatch is server-side apply of a patch in YAML or JSON over an overlay.
 func (g *Registry) applyPatch(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, data []byte, w client.WriteOptions) (e *entry, created bool, err error) {
-	patch, err := readApplied(ctx, data, w)
+	patch, err := readApplied(data, w)
 	if err != nil {
 		return nil, false, err
 	}
-	return g.apply(ctx, ov, r, key, patch, w)
+	return g.apply(ctx, ov, r, key, patch, data, w)
 }
 
-// readApplied reads an apply patch.
-func readApplied(ctx context.Context, data []byte, w client.WriteOptions) (*unstructured.Unstructured, error) {
+// readApplied reads an apply patch. Whole numbers stay whole.
+func readApplied(data []byte, w client.WriteOptions) (*unstructured.Unstructured, error) {
 	if w.FieldManager == "" {
 		return nil, apierrors.NewBadRequest("fieldManager is required for apply patch")
 	}
@@ -33,22 +34,38 @@ func readApplied(ctx context.Context, data []byte, w client.WriteOptions) (*unst
 	if err := yaml.Unmarshal(data, &patch.Object); err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
 	}
-	if strict := w.FieldValidation; strict == metav1.FieldValidationStrict || strict == metav1.FieldValidationWarn {
-		if err := yaml.UnmarshalStrict(data, &map[string]any{}); err != nil {
-			if strict == metav1.FieldValidationStrict {
-				return nil, apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
-			}
-			warning.AddWarning(ctx, "", err.Error())
-		}
-	}
 	if patch.Object == nil {
 		return nil, apierrors.NewBadRequest("error decoding YAML: the patch is empty")
 	}
 	return patch, nil
 }
 
-// apply admits what a manager declares of an object over an overlay.
-func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, patch *unstructured.Unstructured, opt client.WriteOptions) (e *entry, created bool, err error) {
+// checkTwice refuses, or warns of, fields that a patch declares twice. That is
+// asked once its fields have been merged, as upstream does.
+func checkTwice(ctx context.Context, data []byte, validation string) error {
+	if data == nil || validation != metav1.FieldValidationStrict && validation != metav1.FieldValidationWarn {
+		return nil
+	}
+	err := yaml.UnmarshalStrict(data, &map[string]any{})
+	if err == nil {
+		return nil
+	}
+	if validation == metav1.FieldValidationStrict {
+		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding YAML: %v", err))
+	}
+	text, ok := strings.CutPrefix(err.Error(), "error converting YAML to JSON: yaml: unmarshal errors:\n")
+	if !ok {
+		text = strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n")
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		warning.AddWarning(ctx, "", strings.TrimSpace(line))
+	}
+	return nil
+}
+
+// apply admits what a manager declares of an object over an overlay. data is
+// the patch as it was sent; nil when it was not.
+func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, patch *unstructured.Unstructured, data []byte, opt client.WriteOptions) (e *entry, created bool, err error) {
 	if err := checkApplied(r, patch, key); err != nil {
 		return nil, false, err
 	}
@@ -60,20 +77,20 @@ func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, k
 		return nil, false, notFound(r, key.Name)
 	}
 	if old == nil {
-		if uid := patch.GetUID(); uid != "" {
-			return nil, false, apierrors.NewConflict(r.GroupResource(), key.Name, fmt.Errorf(
-				"uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
-		}
-		e, err = g.applyNew(ctx, ov, r, key, patch, opt)
+		e, err = g.applyNew(ctx, ov, r, key, patch, data, opt)
 		return e, true, err
 	}
 	o := old.DeepCopyObject().(schema.Object)
-	if len(old.GetManagedFields()) > 0 || !declaresNothing(patch) {
-		// Of an object without owners the first apply would make everything
-		// owned: for a patch that says nothing but the name, a write for nothing.
+	// Of an object without owners the first apply would make everything owned.
+	// For a part of a commit that says nothing but the name it is a write for
+	// nothing; who applies over HTTP gets what upstream does.
+	if data != nil || len(old.GetManagedFields()) > 0 || !declaresNothing(patch) {
 		if o, err = g.fields.apply(ctx, r, opt.Subresource, old, patch, opt.FieldManager, opt.Force); err != nil {
 			return nil, false, err
 		}
+	}
+	if err := checkTwice(ctx, data, opt.FieldValidation); err != nil {
+		return nil, false, err
 	}
 	w := g.newWrite(ctx, ov, "update", r, opt.Subresource, key, opt)
 	w.apply, w.patch = true, true
@@ -91,13 +108,20 @@ func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, k
 }
 
 // applyNew creates an object by apply: what is declared is the object.
-func (g *Registry) applyNew(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, patch *unstructured.Unstructured, opt client.WriteOptions) (*entry, error) {
-	if v := patch.GetResourceVersion(); v != "" && v != "0" {
-		return nil, conflictError(r, key.Name)
-	}
+func (g *Registry) applyNew(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, patch *unstructured.Unstructured, data []byte, opt client.WriteOptions) (*entry, error) {
 	o, err := g.fields.apply(ctx, r, "", empty(working(r)), patch, opt.FieldManager, false)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkTwice(ctx, data, opt.FieldValidation); err != nil {
+		return nil, err
+	}
+	if uid := patch.GetUID(); uid != "" {
+		return nil, apierrors.NewConflict(r.GroupResource(), key.Name, fmt.Errorf(
+			"uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	if v := patch.GetResourceVersion(); v != "" && v != "0" {
+		return nil, conflictError(r, key.Name)
 	}
 	defaults.Apply(o)
 	if u, ok := o.(*unstructured.Unstructured); ok && r.Custom != nil {

@@ -55,7 +55,11 @@ func (g *Registry) bindOver(ctx context.Context, ov *overlay, r *schema.Resource
 	for k, v := range b.Annotations {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, k, v)
 	}
-	setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, ObservedGeneration: pod.Generation})
+	// The topology of the node, which admission has put there (KEP-4742).
+	for k, v := range b.Labels {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, k, v)
+	}
+	setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 	return ov.put(r, key, pod), nil
 }
 
@@ -70,7 +74,7 @@ func checkBinding(b *corev1.Binding) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Binding").GroupKind(), b.Name, errs)
+	return errs.ToAggregate() // upstream: no answer of the API, an internal error
 }
 
 func bindable(r *schema.Resource, pod *corev1.Pod, b *corev1.Binding) error {
@@ -143,13 +147,13 @@ func (g *Registry) disrupt(ov *overlay, pod *corev1.Pod) error {
 	case found == nil || spares(found, pod):
 		return nil
 	case found.Status.ObservedGeneration < found.Generation:
-		return tooManyRequests(found.Name, "The disruption budget %s is still being processed by the server.", found.Name)
+		return tooManyRequests(10, "The disruption budget %s is still being processed by the server.", found.Name)
 	case found.Status.DisruptionsAllowed < 0:
 		return apierrors.NewForbidden(budgets.GroupResource(), found.Name, errors.New("pdb disruptions allowed is negative"))
 	case len(found.Status.DisruptedPods) > maxDisrupted:
 		return apierrors.NewForbidden(budgets.GroupResource(), found.Name, errors.New("DisruptedPods map too big - too many evictions not confirmed by PDB controller"))
 	case found.Status.DisruptionsAllowed == 0:
-		return tooManyRequests(found.Name, "The disruption budget %s needs %d healthy pods and has %d currently",
+		return tooManyRequests(0, "The disruption budget %s needs %d healthy pods and has %d currently",
 			found.Name, found.Status.DesiredHealthy, found.Status.CurrentHealthy)
 	}
 	b := found.DeepCopy()
@@ -158,7 +162,7 @@ func (g *Registry) disrupt(ov *overlay, pod *corev1.Pod) error {
 		b.Status.DisruptedPods = map[string]metav1.Time{}
 	}
 	b.Status.DisruptedPods[pod.Name] = now()
-	ov.put(budgets, schema.KeyOf(b), b)
+	ov.Put(budgets, b)
 	return nil
 }
 
@@ -180,8 +184,10 @@ func spares(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	return b.Status.DesiredHealthy > 0 && b.Status.CurrentHealthy >= b.Status.DesiredHealthy
 }
 
-func tooManyRequests(budget, format string, args ...any) error {
-	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 10)
+// tooManyRequests refuses an eviction. In so many seconds it is worth another
+// try; 0 when nobody knows.
+func tooManyRequests(seconds int, format string, args ...any) error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", seconds)
 	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type: policyv1.DisruptionBudgetCause, Message: fmt.Sprintf(format, args...),
 	})

@@ -15,23 +15,41 @@ const maxTries = 8
 // transaction runs fn over the newest state and stores what it did, all or
 // nothing. When another writer was faster fn runs again over the newer state:
 // it must not keep anything from one run to the next.
+//
+// Conflicts over an object that admission writes besides, the quota of a
+// namespace say, do not count: every write of the namespace meets there, and
+// each that fails has lost to one that did not. Those that have lost wait for
+// each other.
 func (g *Registry) transaction(ctx context.Context, dryRun bool, fn func(*overlay) error) error {
-	for try := 1; ; try++ {
+	var leave func()
+	defer func() {
+		if leave != nil {
+			leave()
+		}
+	}()
+	for try := 1; ; {
 		o := newOverlay(g.store.View())
 		err := g.attempt(ctx, o, dryRun, fn)
 		var conflict *store.ConflictError
 		if !errors.As(err, &conflict) {
 			return err
 		}
-		if try == maxTries {
+		k := entryKey{conflict.Resource.Stored(), conflict.Key}
+		switch e := o.byKey[k]; {
+		case e != nil && e.also && ctx.Err() == nil:
+			if leave == nil { // one queue at most, so that nobody waits in a circle
+				leave = g.queues.enter(k)
+			}
+		case try == maxTries:
 			return conflictError(conflict.Resource, conflict.Key.Name)
+		default:
+			try++
 		}
 	}
 }
 
 func (g *Registry) attempt(ctx context.Context, o *overlay, dryRun bool, fn func(*overlay) error) error {
-	fate := refused
-	defer func() { g.alloc.settle(&o.claims, fate) }()
+	defer func() { g.alloc.settle(&o.claims) }()
 	if err := fn(o); err != nil || dryRun {
 		return err
 	}
@@ -41,12 +59,8 @@ func (g *Registry) attempt(ctx context.Context, o *overlay, dryRun bool, fn func
 	}
 	items, err := g.store.Txn(ctx, writes)
 	if err != nil {
-		if errors.Is(err, store.ErrUnknownOutcome) {
-			fate = unknown
-		}
 		return storeError(writes, err)
 	}
-	fate = stored
 	for i, it := range items {
 		if it == nil {
 			continue

@@ -83,17 +83,24 @@ func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, 
 	}
 
 	o := old.DeepCopyObject().(schema.Object)
-	changed := propagate(o, d.Propagation)
-	seconds, pending := int64(0), false
+	changed := propagate(o, w.propagation(o, d.Propagation))
+	seconds, pending, graceful := int64(0), false, false
 	if w.rule.grace != nil {
-		var graceful bool
 		seconds, graceful = w.rule.grace(old, d.GracePeriodSeconds)
 		pending = graceful && seconds > 0
 	}
 	if !pending && !w.holds(o) {
+		if graceful { // it ends at once, and its last state says so
+			w.begins(o, seconds)
+			e, err := w.finish(ctx, o)
+			if err == nil {
+				e.own = true
+			}
+			return e, err
+		}
 		return w.finish(ctx, old)
 	}
-	if begin(o, seconds) {
+	if w.begins(o, seconds) {
 		changed = true
 		if w.rule.deleting != nil {
 			w.rule.deleting(o)
@@ -174,6 +181,27 @@ func propagate(o metav1.Object, p metav1.DeletionPropagation) bool {
 		return want(metav1.FinalizerDeleteDependents, false) || a
 	}
 	return false
+}
+
+// propagation is what becomes of the dependents when the request does not say it:
+// clients of some kinds count on that they stay. Parts of this process say it
+// where they mean it.
+func (w *write) propagation(o metav1.Object, p metav1.DeletionPropagation) metav1.DeletionPropagation {
+	f := o.GetFinalizers()
+	if p != "" || !w.rule.orphans || trusted(w.user) || slices.Contains(f, metav1.FinalizerDeleteDependents) {
+		return p
+	}
+	return metav1.DeletePropagationOrphan
+}
+
+// begins is begin for the kind of the write.
+func (w *write) begins(o metav1.Object, seconds int64) bool {
+	if !w.rule.marked || o.GetDeletionTimestamp() != nil {
+		return begin(o, seconds)
+	}
+	at := now()
+	o.SetDeletionTimestamp(&at)
+	return true
 }
 
 // begin marks an object as being deleted with a grace period, or shortens the

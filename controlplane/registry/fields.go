@@ -1,17 +1,20 @@
 package registry
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/client-go/applyconfigurations"
 
 	"github.com/writ-os/writ/schema"
 )
@@ -22,12 +25,14 @@ import (
 type fieldManagers struct {
 	log     *slog.Logger
 	catalog *schema.Live
-	types   func() managedfields.TypeConverter
+	types   *mergeTypes
 
-	shapes shapes
+	shapes  shapes
+	updates updates
 
-	mu sync.Mutex
-	of map[fieldDoor]*managedfields.FieldManager
+	mu   sync.Mutex
+	of   map[fieldDoor]*managedfields.FieldManager
+	seen *schema.Catalog // when the managers were last looked through
 }
 
 type fieldDoor struct {
@@ -37,28 +42,18 @@ type fieldDoor struct {
 
 func newFieldManagers(log *slog.Logger, catalog *schema.Live) *fieldManagers {
 	return &fieldManagers{
-		log: log, catalog: catalog,
-		types: sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(schema.Scheme) }),
-		of:    map[fieldDoor]*managedfields.FieldManager{},
+		log: log, catalog: catalog, types: newMergeTypes(),
+		of: map[fieldDoor]*managedfields.FieldManager{},
 	}
 }
 
-// warm reads the types of all built-in kinds.
-func (f *fieldManagers) warm() { f.types() }
-
-func (f *fieldManagers) converter(r *schema.Resource) managedfields.TypeConverter {
-	if r.Custom != nil {
-		return r.Custom.Types()
-	}
-	if r == scaleRow || !r.HasProtobuf() {
-		return managedfields.NewDeducedTypeConverter() // without merge keys: a scale, kinds of our own
-	}
-	return f.types()
-}
+// warm reads the types of nearly all built-in kinds.
+func (f *fieldManagers) warm() { f.types.builtin() }
 
 func (f *fieldManagers) manager(r *schema.Resource, sub string) (*managedfields.FieldManager, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.forget()
 	door := fieldDoor{r, sub}
 	if m := f.of[door]; m != nil {
 		return m, nil
@@ -67,9 +62,8 @@ func (f *fieldManagers) manager(r *schema.Resource, sub string) (*managedfields.
 	make := managedfields.NewDefaultFieldManager
 	if r.Custom != nil {
 		make = managedfields.NewDefaultCRDFieldManager
-		f.forget()
 	}
-	m, err := make(f.converter(r), versions{r, f.catalog}, setDefaults{}, maker{r}, gvk, hub, sub, resetFields(r, sub))
+	m, err := make(f.types.of(r), versions{r, f.catalog}, setDefaults{}, maker{r}, gvk, hub, sub, resetFields(r, sub))
 	if err != nil {
 		return nil, fmt.Errorf("make field manager of %v: %w", r, err)
 	}
@@ -78,9 +72,13 @@ func (f *fieldManagers) manager(r *schema.Resource, sub string) (*managedfields.
 }
 
 // forget drops the managers of custom resources that are served no longer, or
-// by a newer definition.
+// by a newer definition, each time what is served has changed.
 func (f *fieldManagers) forget() {
 	now := f.catalog.Load()
+	if now == f.seen {
+		return
+	}
+	f.seen = now
 	for door := range f.of {
 		if door.r.Custom != nil && now.ByGVR(door.r.GVR()) != door.r {
 			delete(f.of, door)
@@ -91,7 +89,10 @@ func (f *fieldManagers) forget() {
 // update records in o what a manager has changed since old; nil for a new
 // object.
 func (f *fieldManagers) update(ctx context.Context, r *schema.Resource, sub string, old, o schema.Object, manager string) error {
-	if old != nil || sub != "" || r.Custom != nil || manager == "" || len(o.GetManagedFields()) > 0 {
+	if old != nil {
+		return f.updateOwners(ctx, r, sub, old, o, manager)
+	}
+	if sub != "" || r.Custom != nil || manager == "" || len(o.GetManagedFields()) > 0 {
 		return f.record(ctx, r, sub, old, o, manager)
 	}
 	shape, ok := shapeOf(r, o)
@@ -129,11 +130,38 @@ func own(r *schema.Resource, o schema.Object, manager string, set []byte) {
 	}})
 }
 
+// updateOwners records an update, from memory where that is possible.
+func (f *fieldManagers) updateOwners(ctx context.Context, r *schema.Resource, sub string, old, o schema.Object, manager string) error {
+	k, ok := f.updateKey(r, sub, old, o, manager)
+	if !ok {
+		return f.record(ctx, r, sub, old, o, manager)
+	}
+	before := old.GetManagedFields()
+	if sub == "" && len(o.GetManagedFields()) > 0 {
+		before = o.GetManagedFields() // the same, with times of its own
+	}
+	if x, ok := f.updates.find(k); ok {
+		o.SetManagedFields(x.owners(before))
+		return nil
+	}
+	told, err := f.tell(ctx, r, sub, old, o, manager)
+	if told {
+		f.remember(k, before, o)
+	}
+	return err
+}
+
 // record asks the field manager.
 func (f *fieldManagers) record(ctx context.Context, r *schema.Resource, sub string, old, o schema.Object, manager string) error {
+	_, err := f.tell(ctx, r, sub, old, o, manager)
+	return err
+}
+
+// tell is record that says whether the owners could be told.
+func (f *fieldManagers) tell(ctx context.Context, r *schema.Resource, sub string, old, o schema.Object, manager string) (told bool, err error) {
 	m, err := f.manager(r, sub)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if old == nil {
 		old = empty(working(r))
@@ -143,8 +171,9 @@ func (f *fieldManagers) record(ctx context.Context, r *schema.Resource, sub stri
 		// is stored without owners, as upstream does.
 		f.log.WarnContext(ctx, "field owners cannot be told", "resource", r.String(), "key", schema.KeyOf(o).String(), "manager", manager, "err", err)
 		o.SetManagedFields(nil)
+		return false, nil
 	}
-	return nil
+	return true, nil
 }
 
 // apply merges what a manager declares into old and records it.
@@ -155,13 +184,25 @@ func (f *fieldManagers) apply(_ context.Context, r *schema.Resource, sub string,
 	}
 	merged, err := m.Apply(old, patch, manager, force)
 	if err != nil {
-		return nil, err
+		return nil, inOrder(err)
 	}
 	o, ok := merged.(schema.Object)
 	if !ok {
 		return nil, fmt.Errorf("apply %v: merged into a %T", r, merged)
 	}
 	return o, nil
+}
+
+// inOrder sorts the causes of a conflict by manager, as its message has them.
+// They come in the order of a map.
+func inOrder(err error) error {
+	var status *apierrors.StatusError
+	if errors.As(err, &status) && status.ErrStatus.Details != nil {
+		slices.SortStableFunc(status.ErrStatus.Details.Causes, func(a, b metav1.StatusCause) int {
+			return cmp.Or(cmp.Compare(a.Message, b.Message), cmp.Compare(a.Field, b.Field))
+		})
+	}
+	return err
 }
 
 // sameFields says whether managedFields say the same; times do not count.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,9 +65,99 @@ func TestShapesSayWhatTheManagerSays(t *testing.T) {
 	}
 }
 
+// TestUpdatesSayWhatTheManagerSays: after sequences of updates by several
+// managers through several doors, what is remembered is what the field manager
+// of Kubernetes finds, times included.
+func TestUpdatesSayWhatTheManagerSays(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	f := newFieldManagers(slog.New(slog.DiscardHandler), nil)
+	hits, all := 0, 0
+	for n, r := range schema.Resources {
+		if _, own := r.New().(interface{ Size() int }); !own || r.Storage != nil {
+			continue
+		}
+		for round := range 3 {
+			for variant := range 4 {
+				var was schema.Object
+				for step := range 5 {
+					// Each step has fields of its own and keeps some values of the one before.
+					rnd := rand.New(rand.NewPCG(seed, uint64(n*1000+round*10+step/2)))
+					values := rand.New(rand.NewPCG(seed, uint64(variant+step)))
+					o := r.New()
+					(&filler{rnd: rnd, values: values, keyed: true}).fill(reflect.ValueOf(o).Elem(), 0)
+					o.GetObjectKind().SetGroupVersionKind(r.GVK())
+					o.SetManagedFields(nil)
+					o.SetUID("u")
+					defaults.Apply(o)
+					manager, sub := []string{"a", "b", "c"}[(step+round)%3], ""
+					if step%2 == 1 && r.Status {
+						sub = "status"
+					}
+					want := o.DeepCopyObject().(schema.Object)
+					if was == nil {
+						if err := f.record(t.Context(), r, "", nil, o, manager); err != nil {
+							t.Fatal(err)
+						}
+						was = aged(o, step)
+						continue
+					}
+					if err := f.record(t.Context(), r, sub, was, want, manager); err != nil {
+						t.Fatal(err)
+					}
+					if k, ok := f.updateKey(r, sub, was, o, manager); ok {
+						all++
+						if _, hit := f.updates.find(k); hit {
+							hits++
+						}
+					}
+					if err := f.update(t.Context(), r, sub, was, o, manager); err != nil {
+						t.Fatal(err)
+					}
+					if got, want := owners(o)+when(o), owners(want)+when(want); got != want {
+						t.Fatalf("%v, round %d, variant %d, step %d by %s through %q:\n%s\nwant\n%s", r, round, variant, step, manager, sub, got, want)
+					}
+					was = aged(o, step)
+				}
+			}
+		}
+	}
+	t.Logf("%d of %d updates were known", hits, all)
+	if all < 500 || hits < all/20 {
+		t.Errorf("%d of %d updates were known: nothing was tested", hits, all)
+	}
+}
+
+// aged is a stored state: its owners are of some time ago.
+func aged(o schema.Object, step int) schema.Object {
+	fields := o.GetManagedFields()
+	for i := range fields {
+		at := metav1.NewTime(time.Unix(int64(1000*step+i%2), 0))
+		fields[i].Time = &at
+	}
+	o.SetManagedFields(fields)
+	return o
+}
+
+// when says which owners have a time of now.
+func when(o schema.Object) string {
+	var b strings.Builder
+	for _, e := range o.GetManagedFields() {
+		if time.Since(e.Time.Time) < time.Hour {
+			b.WriteString(" now")
+			continue
+		}
+		fmt.Fprint(&b, " ", e.Time.Unix())
+	}
+	return b.String()
+}
+
 // filler fills Go values: which fields are set follows from rnd, to what from
 // values.
-type filler struct{ rnd, values *rand.Rand }
+type filler struct {
+	rnd, values *rand.Rand
+	keyed       bool // names and types in lists tell their elements apart
+}
 
 func (x *filler) fill(v reflect.Value, depth int) {
 	switch v.Interface().(type) {
@@ -99,6 +190,7 @@ func (x *filler) fill(v reflect.Value, depth int) {
 		v.Set(reflect.MakeSlice(v.Type(), x.rnd.IntN(3), 3))
 		for i := range v.Len() {
 			x.fill(v.Index(i), depth+1)
+			x.tell(v.Index(i), i)
 		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
@@ -113,5 +205,21 @@ func (x *filler) fill(v reflect.Value, depth int) {
 		v.SetBool(true)
 	case reflect.Int32, reflect.Int64, reflect.Int:
 		v.SetInt(1 + x.values.Int64N(3))
+	}
+}
+
+// tell gives the element of a list a key.
+func (x *filler) tell(v reflect.Value, i int) {
+	if !x.keyed || v.Kind() != reflect.Struct {
+		return
+	}
+	for _, name := range []string{"Name", "Type", "MountPath", "DevicePath", "UID", "IP", "Driver", "TopologyKey", "Port", "ContainerPort"} {
+		switch f := v.FieldByName(name); {
+		case !f.IsValid():
+		case f.Kind() == reflect.String:
+			f.SetString(fmt.Sprintf("key%d", i))
+		case f.Kind() == reflect.Int32:
+			f.SetInt(int64(i + 1))
+		}
 	}
 }

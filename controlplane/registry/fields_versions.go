@@ -36,7 +36,9 @@ func (versions) Convert(in, out, _ any) error {
 // of what a merge returns without one.
 func (c versions) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	gvk, ok := target.KindForGroupVersionKinds([]kschema.GroupVersionKind{in.GetObjectKind().GroupVersionKind()})
-	if !ok {
+	if gv, is := target.(kschema.GroupVersion); !ok && is {
+		gvk = gv.WithKind(in.GetObjectKind().GroupVersionKind().Kind) // another group has the same kind: events
+	} else if !ok {
 		gvk = in.GetObjectKind().GroupVersionKind()
 	}
 	o, err := c.typed(in)

@@ -1,10 +1,13 @@
 package registry
 
 import (
+	"encoding/json"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/schema"
@@ -17,19 +20,20 @@ const immutableWhenSet = "field is immutable when `immutable` is set"
 
 func configRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*corev1.Secret]()] = &rule{
-		ownImmutable: true,
-		normal:       func(o schema.Object) { mergeStringData(o.(*corev1.Secret)) },
-		create:       func(o schema.Object) { mergeStringData(o.(*corev1.Secret)) },
-		update:       func(o, _ schema.Object) { mergeStringData(o.(*corev1.Secret)) },
-		validate:     func(o schema.Object) field.ErrorList { return secretErrors(o.(*corev1.Secret)) },
+		ownImmutable: true, ownSchema: true,
+		normal:      func(o schema.Object) { mergeStringData(o.(*corev1.Secret)) },
+		create:      func(o schema.Object) { mergeStringData(o.(*corev1.Secret)) },
+		update:      func(o, _ schema.Object) { mergeStringData(o.(*corev1.Secret)) },
+		validateNew: func(o schema.Object) field.ErrorList { return secretErrors(o.(*corev1.Secret)) },
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
-			return secretUpdateErrors(o.(*corev1.Secret), old.(*corev1.Secret))
+			return append(secretUpdateErrors(o.(*corev1.Secret), old.(*corev1.Secret)), secretErrors(o.(*corev1.Secret))...)
 		},
 	}
 	rules[schema.ResourceFor[*corev1.ConfigMap]()] = &rule{
-		validate: func(o schema.Object) field.ErrorList { return configMapErrors(o.(*corev1.ConfigMap)) },
+		ownImmutable: true, ownSchema: true,
+		validateNew: func(o schema.Object) field.ErrorList { return configMapErrors(o.(*corev1.ConfigMap)) },
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
-			return configMapUpdateErrors(o.(*corev1.ConfigMap), old.(*corev1.ConfigMap))
+			return append(configMapUpdateErrors(o.(*corev1.ConfigMap), old.(*corev1.ConfigMap)), configMapErrors(o.(*corev1.ConfigMap))...)
 		},
 	}
 }
@@ -51,11 +55,7 @@ func mergeStringData(s *corev1.Secret) {
 
 func secretErrors(s *corev1.Secret) field.ErrorList {
 	at := field.NewPath("data")
-	var errs field.ErrorList
-	total := 0
-	for _, v := range s.Data {
-		total += len(v)
-	}
+	errs, total := keyErrors(at, s.Data)
 	if total > maxSecretSize {
 		errs = append(errs, field.TooLong(at, "", maxSecretSize))
 	}
@@ -73,11 +73,13 @@ func secretErrors(s *corev1.Secret) field.ErrorList {
 		require(corev1.TLSCertKey)
 		require(corev1.TLSPrivateKeyKey)
 	case corev1.SecretTypeDockerConfigJson:
-		require(corev1.DockerConfigJsonKey)
+		errs = append(errs, jsonErrors(at, s.Data, corev1.DockerConfigJsonKey)...)
 	case corev1.SecretTypeDockercfg:
-		require(corev1.DockerConfigKey)
+		errs = append(errs, jsonErrors(at, s.Data, corev1.DockerConfigKey)...)
 	case corev1.SecretTypeSSHAuth:
-		require(corev1.SSHAuthPrivateKey)
+		if len(s.Data[corev1.SSHAuthPrivateKey]) == 0 {
+			errs = append(errs, field.Required(at.Key(corev1.SSHAuthPrivateKey), ""))
+		}
 	case corev1.SecretTypeBasicAuth:
 		_, user := s.Data[corev1.BasicAuthUsernameKey]
 		_, password := s.Data[corev1.BasicAuthPasswordKey]
@@ -87,6 +89,29 @@ func secretErrors(s *corev1.Secret) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// keyErrors checks keys and counts the bytes of their values.
+func keyErrors[V ~string | ~[]byte](at *field.Path, data map[string]V) (errs field.ErrorList, size int) {
+	for _, k := range slices.Sorted(maps.Keys(data)) {
+		for _, msg := range validation.IsConfigMapKey(k) {
+			errs = append(errs, field.Invalid(at.Key(k), k, msg))
+		}
+		size += len(data[k])
+	}
+	return errs, size
+}
+
+// jsonErrors wants a key that holds an object in JSON, and does not show it.
+func jsonErrors(at *field.Path, data map[string][]byte, key string) field.ErrorList {
+	value, ok := data[key]
+	if !ok {
+		return field.ErrorList{field.Required(at.Key(key), "")}
+	}
+	if err := json.Unmarshal(value, &map[string]any{}); err != nil {
+		return field.ErrorList{field.Invalid(at.Key(key), "<secret contents redacted>", err.Error())}
+	}
+	return nil
 }
 
 func secretUpdateErrors(s, old *corev1.Secret) field.ErrorList {
@@ -102,18 +127,16 @@ func secretUpdateErrors(s, old *corev1.Secret) field.ErrorList {
 }
 
 func configMapErrors(c *corev1.ConfigMap) field.ErrorList {
-	var errs field.ErrorList
-	total := 0
-	for k, v := range c.Data {
-		total += len(v)
+	at := field.NewPath("data")
+	errs, total := keyErrors(at, c.Data)
+	for _, k := range slices.Sorted(maps.Keys(c.Data)) {
 		if _, twice := c.BinaryData[k]; twice {
-			errs = append(errs, field.Invalid(field.NewPath("data").Key(k), k, "duplicate of key present in binaryData"))
+			errs = append(errs, field.Invalid(at.Key(k), k, "duplicate of key present in binaryData"))
 		}
 	}
-	for _, v := range c.BinaryData {
-		total += len(v)
-	}
-	if total > maxSecretSize {
+	more, binary := keyErrors(field.NewPath("binaryData"), c.BinaryData)
+	errs = append(errs, more...)
+	if total+binary > maxSecretSize {
 		errs = append(errs, field.TooLong(field.NewPath(""), "", maxSecretSize))
 	}
 	return errs

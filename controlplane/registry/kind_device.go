@@ -3,7 +3,6 @@ package registry
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -32,19 +31,12 @@ func deviceRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*resourcev1.DeviceClass]()] = &rule{generation: true}
 	rules[schema.ResourceFor[*resourcev1.ResourceSlice]()] = &rule{
 		generation: true,
+		validate:   func(o schema.Object) field.ErrorList { return deviceSliceErrors(&o.(*resourcev1.ResourceSlice).Spec) },
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
 			is, was, at := o.(*resourcev1.ResourceSlice).Spec, old.(*resourcev1.ResourceSlice).Spec, field.NewPath("spec")
 			errs := keepField(at.Child("nodeName"), is.NodeName, was.NodeName)
 			errs = append(errs, keepField(at.Child("driver"), is.Driver, was.Driver)...)
 			return append(errs, keepField(at.Child("pool", "name"), is.Pool.Name, was.Pool.Name)...)
-		},
-	}
-	rules[schema.ResourceFor[*corev1.PodTemplate]()] = &rule{
-		create: func(o schema.Object) { o.SetGeneration(1) },
-		update: func(o, old schema.Object) {
-			if !samePart(o, old, "Template") {
-				o.SetGeneration(old.GetGeneration() + 1)
-			}
 		},
 	}
 }

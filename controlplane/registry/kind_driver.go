@@ -27,6 +27,7 @@ func driverRules(rules map[*schema.Resource]*rule) {
 		},
 	}
 	rules[schema.ResourceFor[*storagev1.CSINode]()] = &rule{
+		ownSchema:   true,
 		conditional: true,
 		validate:    func(o schema.Object) field.ErrorList { return csiNodeErrors(o.(*storagev1.CSINode)) },
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
@@ -58,7 +59,7 @@ func driverRules(rules map[*schema.Resource]*rule) {
 	}
 	rules[schema.ResourceFor[*storagev1.VolumeAttributesClass]()] = &rule{
 		validate: func(o schema.Object) field.ErrorList {
-			return driverNameErrors(o.(*storagev1.VolumeAttributesClass).DriverName, field.NewPath("driverName"))
+			return attributesClassErrors(o.(*storagev1.VolumeAttributesClass))
 		},
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
 			is, was := o.(*storagev1.VolumeAttributesClass), old.(*storagev1.VolumeAttributesClass)

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,20 +14,30 @@ import (
 // eventRules add to the rule of events what those of events.k8s.io/v1 are held
 // to: who reports, what was done, and no field of the older form.
 func eventRules(rules map[*schema.Resource]*rule) {
-	rules[schema.ResourceFor[*corev1.Event]()].allocate = func(w *write, o, old schema.Object) field.ErrorList {
+	rules[schema.ResourceFor[*corev1.Event]()].begin = func(_ context.Context, w *write, o, old schema.Object) error {
 		e, ok := o.(*corev1.Event)
 		if !ok {
 			return nil
 		}
 		strict := w.req != nil && w.req.Group != ""
 		errs := reportErrors(e, strict)
-		if !strict {
-			return errs
+		switch was, _ := old.(*corev1.Event); {
+		case !strict:
+		case was != nil:
+			errs = append(errs, strictEventUpdateErrors(e, was)...)
+		default:
+			errs = append(errs, strictEventErrors(e)...)
 		}
-		if was, ok := old.(*corev1.Event); ok && was != nil {
-			return append(errs, strictEventUpdateErrors(e, was)...)
+		named := w.rule
+		if strict && old == nil {
+			named = plainRule // the older version takes any name
 		}
-		return append(errs, strictEventErrors(e)...)
+		all := metaErrors(w.r, named, e)
+		if len(errs) == 0 && (!strict || len(all) == 0) {
+			return nil
+		}
+		all = append(all, eventErrors(e)...)
+		return invalid(w.r, e.Name, append(all, errs...))
 	}
 }
 

@@ -40,9 +40,14 @@ func extensionRules(rules map[*schema.Resource]*rule) {
 		validateDoor: func(_ string, o, old schema.Object) field.ErrorList {
 			return specErrors(custom.ValidateDefinitionStatus(o.(*crd), old.(*crd)))
 		},
+		warnings: func(o, old schema.Object) []string {
+			was, _ := old.(*crd)
+			return custom.Warnings(o.(*crd), was)
+		},
 		// The first delete only begins the deletion: it sets the finalizer that
 		// holds the definition while its instances go.
 		held:     func(o schema.Object) bool { return o.GetDeletionTimestamp() == nil },
+		marked:   true,
 		deleting: func(o schema.Object) { custom.PrepareDelete(o.(*crd), now()) },
 	}
 	rules[schema.ResourceFor[*apiService]()] = &rule{
@@ -58,17 +63,19 @@ func extensionRules(rules map[*schema.Resource]*rule) {
 	}
 }
 
-// specErrors drops what is said of the metadata of every kind already.
+// specErrors drops what is said of the metadata of every kind already. What
+// follows from the spec is the definition's own: its name, and the approval of a
+// protected group.
 func specErrors(errs field.ErrorList) field.ErrorList {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(errs, func(e *field.Error) bool {
 		if !strings.HasPrefix(e.Field, "metadata.") {
 			return false
 		}
-		// The rule that a name follows from others is the definition's own.
-		again := !strings.Contains(e.Detail, "spec.") || seen[e.Field]
-		seen[e.Field] = true
-		return again
+		own := strings.Contains(e.Detail, "spec.") || strings.HasPrefix(e.Field, "metadata.annotations[")
+		again := seen[e.Error()]
+		seen[e.Error()] = true
+		return !own || again
 	})
 }
 

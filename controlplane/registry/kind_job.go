@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/schema"
@@ -21,23 +20,34 @@ var (
 
 func jobRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*batchv1.Job]()] = &rule{
-		generation:   true,
-		ownImmutable: true,
-		create:       func(o schema.Object) { selectJob(o.(*batchv1.Job)) },
-		validate:     func(o schema.Object) field.ErrorList { return jobErrors(o.(*batchv1.Job)) },
+		generation: true, orphans: true, ownImmutable: true, schemaBelow: belowTemplate,
+		create:      func(o schema.Object) { selectJob(o.(*batchv1.Job)) },
+		validateNew: func(o schema.Object) field.ErrorList { return jobErrors(o.(*batchv1.Job), true) },
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
-			return jobUpdateErrors(o.(*batchv1.Job), old.(*batchv1.Job))
+			job, was := o.(*batchv1.Job), old.(*batchv1.Job)
+			_, named := was.Spec.Template.Labels[batchv1.JobNameLabel]
+			_, owned := was.Spec.Template.Labels[batchv1.ControllerUidLabel]
+			errs := jobErrors(job, named && owned)
+			errs = append(errs, jobSpecErrors(&job.Spec, field.NewPath("spec"))...) // upstream asks twice
+			errs = append(errs, jobSelectorErrors(&job.Spec, field.NewPath("spec"))...)
+			return append(errs, jobUpdateErrors(job, was)...)
+		},
+		validateDoor: func(_ string, o, old schema.Object) field.ErrorList {
+			return jobStatusErrors(o.(*batchv1.Job), old.(*batchv1.Job))
 		},
 	}
 	rules[schema.ResourceFor[*batchv1.CronJob]()] = &rule{
-		generation: true,
-		validate: func(o schema.Object) field.ErrorList {
+		generation: true, schemaBelow: "spec.jobTemplate.spec.template.",
+		validateNew: func(o schema.Object) field.ErrorList {
 			c := o.(*batchv1.CronJob)
-			errs := jobSpecErrors(&c.Spec.JobTemplate.Spec, field.NewPath("spec", "jobTemplate", "spec"))
-			if len(c.Name) > 52 {
+			errs := cronJobErrors(&c.Spec, nil)
+			if len(c.Name) > longestCronJob {
 				errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), c.Name, "must be no more than 52 characters"))
 			}
 			return errs
+		},
+		validateUpdate: func(o, old schema.Object) field.ErrorList {
+			return cronJobErrors(&o.(*batchv1.CronJob).Spec, &old.(*batchv1.CronJob).Spec)
 		},
 	}
 }
@@ -75,59 +85,70 @@ func selectJob(job *batchv1.Job) {
 	}
 }
 
-func jobErrors(job *batchv1.Job) field.ErrorList {
-	at := field.NewPath("spec")
-	errs := jobSpecErrors(&job.Spec, at)
-	sel, err := metav1.LabelSelectorAsSelector(job.Spec.Selector)
-	switch {
-	case job.Spec.Selector == nil:
-		errs = append(errs, field.Required(at.Child("selector"), ""))
-	case err != nil:
-		errs = append(errs, field.Invalid(at.Child("selector"), job.Spec.Selector, err.Error()))
-	case !sel.Matches(labels.Set(job.Spec.Template.Labels)):
-		errs = append(errs, field.Invalid(at.Child("template", "metadata", "labels"), job.Spec.Template.Labels, "`selector` does not match template `labels`"))
-	}
-	return errs
-}
-
-func jobSpecErrors(spec *batchv1.JobSpec, at *field.Path) field.ErrorList {
-	errs := podSpecErrors(&spec.Template.Spec, at.Child("template", "spec"))
-	switch p := spec.Template.Spec.RestartPolicy; p {
-	case corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure:
-	case "", corev1.RestartPolicyAlways:
-		errs = append(errs, field.Required(at.Child("template", "spec", "restartPolicy"), `valid values: "OnFailure", "Never"`))
-	}
-	return errs
-}
-
 // jobUpdateErrors: what a job is cannot change once it is made, but a suspended
-// job that has not started may get other nodes to run on.
+// job that has no pods may get other nodes to run on, and other resources.
 func jobUpdateErrors(job, old *batchv1.Job) field.ErrorList {
 	at := field.NewPath("spec")
+	is, was := &job.Spec, &old.Spec
 	var errs field.ErrorList
-	keep := func(name string, is, was any) {
-		if !apiequality.Semantic.DeepEqual(is, was) {
-			errs = append(errs, field.Invalid(at.Child(name), is, immutableField))
+	keep := func(name string, is, was any) { errs = append(errs, keepField(at.Child(name), is, was)...) }
+	switch {
+	case deref(is.CompletionMode) != batchv1.IndexedCompletion:
+		keep("completions", is.Completions, was.Completions)
+	case is.Completions != nil && !apiequality.Semantic.DeepEqual(is.Completions, was.Completions) && *is.Completions != deref(is.Parallelism):
+		errs = append(errs, field.Invalid(at.Child("completions"), is.Completions, "can only be modified in tandem with spec.parallelism"))
+	}
+	keep("selector", is.Selector, was.Selector)
+	errs = append(errs, jobTemplateUpdateErrors(job, old, at)...)
+	keep("completionMode", is.CompletionMode, was.CompletionMode)
+	keep("podFailurePolicy", is.PodFailurePolicy, was.PodFailurePolicy)
+	keep("backoffLimitPerIndex", is.BackoffLimitPerIndex, was.BackoffLimitPerIndex)
+	keep("managedBy", is.ManagedBy, was.ManagedBy)
+	keep("successPolicy", is.SuccessPolicy, was.SuccessPolicy)
+	return errs
+}
+
+// jobTemplateUpdateErrors: KEP-2926 of directives for the scheduler, KEP-5440 of
+// resources.
+func jobTemplateUpdateErrors(job, old *batchv1.Job, at *field.Path) field.ErrorList {
+	suspended := old.Spec.Suspend != nil && *old.Spec.Suspend
+	idle := suspended && old.Status.Active == 0 && (old.Status.StartTime == nil || jobIs(old, batchv1.JobSuspended))
+	is, was := &job.Spec.Template, old.Spec.Template.DeepCopy()
+	if idle {
+		was.Labels, was.Annotations = is.Labels, is.Annotations
+		was.Spec.NodeSelector, was.Spec.Tolerations, was.Spec.SchedulingGates = is.Spec.NodeSelector, is.Spec.Tolerations, is.Spec.SchedulingGates
+		followNodeAffinity(&is.Spec, &was.Spec)
+	}
+	if !idle {
+		return keepField(at.Child("template"), *is, *was)
+	}
+	followResources(is.Spec.Containers, was.Spec.Containers)
+	followResources(is.Spec.InitContainers, was.Spec.InitContainers)
+	return keepField(at.Child("template.spec"), is.Spec, was.Spec)
+}
+
+// followNodeAffinity makes the affinity to nodes what it has become.
+func followNodeAffinity(is, was *corev1.PodSpec) {
+	switch {
+	case is.Affinity == nil && was.Affinity != nil:
+		was.Affinity.NodeAffinity = nil
+		if *was.Affinity == (corev1.Affinity{}) {
+			was.Affinity = nil
+		}
+	case is.Affinity != nil && was.Affinity == nil:
+		was.Affinity = &corev1.Affinity{NodeAffinity: is.Affinity.NodeAffinity}
+	case is.Affinity != nil:
+		was.Affinity.NodeAffinity = is.Affinity.NodeAffinity
+	}
+}
+
+func followResources(is, was []corev1.Container) {
+	if len(is) != len(was) {
+		return
+	}
+	for i := range is {
+		if is[i].Name == was[i].Name {
+			was[i].Resources = is[i].Resources
 		}
 	}
-	indexed := old.Spec.CompletionMode != nil && *old.Spec.CompletionMode == batchv1.IndexedCompletion
-	if !indexed {
-		keep("completions", job.Spec.Completions, old.Spec.Completions)
-	}
-	keep("selector", job.Spec.Selector, old.Spec.Selector)
-	keep("completionMode", job.Spec.CompletionMode, old.Spec.CompletionMode)
-	keep("podFailurePolicy", job.Spec.PodFailurePolicy, old.Spec.PodFailurePolicy)
-	keep("successPolicy", job.Spec.SuccessPolicy, old.Spec.SuccessPolicy)
-	keep("backoffLimitPerIndex", job.Spec.BackoffLimitPerIndex, old.Spec.BackoffLimitPerIndex)
-	keep("managedBy", job.Spec.ManagedBy, old.Spec.ManagedBy)
-
-	template := job.Spec.Template.DeepCopy()
-	if old.Spec.Suspend != nil && *old.Spec.Suspend && old.Status.StartTime == nil {
-		was := &old.Spec.Template
-		template.Labels, template.Annotations = was.Labels, was.Annotations
-		template.Spec.NodeSelector, template.Spec.Tolerations = was.Spec.NodeSelector, was.Spec.Tolerations
-		template.Spec.Affinity, template.Spec.SchedulingGates = was.Spec.Affinity, was.Spec.SchedulingGates
-	}
-	keep("template", *template, old.Spec.Template)
-	return errs
 }

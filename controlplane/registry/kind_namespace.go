@@ -14,12 +14,12 @@ func namespaceRules(rules map[*schema.Resource]*rule) {
 			ns := o.(*corev1.Namespace)
 			ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
 			addFinalizer(ns)
-			labelName(ns)
+			labelOwn(ns)
 		},
 		update: func(o, old schema.Object) {
 			ns := o.(*corev1.Namespace)
 			ns.Spec.Finalizers = old.(*corev1.Namespace).Spec.Finalizers // the door is "finalize"
-			labelName(ns)
+			labelOwn(ns)
 		},
 		status: func(o, old schema.Object) {
 			if o.GetDeletionTimestamp() == nil {
@@ -44,8 +44,8 @@ func addFinalizer(ns *corev1.Namespace) {
 	ns.Spec.Finalizers = append(ns.Spec.Finalizers, corev1.FinalizerKubernetes)
 }
 
-// labelName lets selectors of namespaces name one.
-func labelName(ns *corev1.Namespace) {
+// labelOwn lets selectors of namespaces name one.
+func labelOwn(ns *corev1.Namespace) {
 	if ns.Labels == nil {
 		ns.Labels = map[string]string{}
 	}

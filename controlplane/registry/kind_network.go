@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -15,6 +16,9 @@ import (
 
 // networkKindRules are those of the addresses that a cluster gives out.
 func networkKindRules(rules map[*schema.Resource]*rule) {
+	ingressRules(rules)
+	rules[schema.ResourceFor[*networkingv1.NetworkPolicy]()] = networkPolicyRule()
+	sliceRule(rules[schema.ResourceFor[*discoveryv1.EndpointSlice]()])
 	rules[schema.ResourceFor[*networkingv1.IPAddress]()] = &rule{
 		name:         addressName,
 		ownImmutable: true,
@@ -44,7 +48,7 @@ func networkKindRules(rules map[*schema.Resource]*rule) {
 func addressName(name string, _ bool) []string {
 	a, err := netip.ParseAddr(name)
 	if err != nil {
-		return []string{"must be a valid IP address"}
+		return []string{"must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"}
 	}
 	if a.String() != name || a.Is4In6() {
 		return []string{"must be a canonical format IP address"}

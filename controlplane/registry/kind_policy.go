@@ -28,7 +28,7 @@ import (
 // policyRules are those of policies in CEL, and of their bindings.
 func policyRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*admissionregistrationv1.ValidatingAdmissionPolicy]()] = &rule{
-		generation: true,
+		generation: true, conditional: true,
 		validate: func(o schema.Object) field.ErrorList {
 			return validatingPolicyErrors(o.(*admissionregistrationv1.ValidatingAdmissionPolicy))
 		},
@@ -37,13 +37,13 @@ func policyRules(rules map[*schema.Resource]*rule) {
 		},
 	}
 	rules[schema.ResourceFor[*admissionregistrationv1.MutatingAdmissionPolicy]()] = &rule{
-		generation: true,
+		generation: true, conditional: true,
 		validate: func(o schema.Object) field.ErrorList {
 			return mutatingPolicyErrors(o.(*admissionregistrationv1.MutatingAdmissionPolicy))
 		},
 	}
 	rules[schema.ResourceFor[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]()] = &rule{
-		generation: true,
+		generation: true, conditional: true,
 		validate: func(o schema.Object) field.ErrorList {
 			s, at := o.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding).Spec, field.NewPath("spec")
 			errs := bindingErrors(s.PolicyName, s.ParamRef, s.MatchResources, at)
@@ -51,7 +51,7 @@ func policyRules(rules map[*schema.Resource]*rule) {
 		},
 	}
 	rules[schema.ResourceFor[*admissionregistrationv1.MutatingAdmissionPolicyBinding]()] = &rule{
-		generation: true,
+		generation: true, conditional: true,
 		validate: func(o schema.Object) field.ErrorList {
 			s := o.(*admissionregistrationv1.MutatingAdmissionPolicyBinding).Spec
 			return bindingErrors(s.PolicyName, s.ParamRef, s.MatchResources, field.NewPath("spec"))

@@ -1,102 +1,170 @@
 package registry
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/core"
 )
 
 func storageRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*corev1.PersistentVolume]()] = &rule{
-		ownImmutable: true,
+		ownImmutable: true, ownSchema: true,
 		create: func(o schema.Object) {
-			o.(*corev1.PersistentVolume).Status.Phase = corev1.VolumePending
+			at := now()
+			o.(*corev1.PersistentVolume).Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: &at}
 		},
+		status:   func(o, old schema.Object) { volumePhase(o.(*corev1.PersistentVolume), old.(*corev1.PersistentVolume)) },
+		validate: func(o schema.Object) field.ErrorList { return core.VolumeErrors(o.(*corev1.PersistentVolume)) },
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
-			return volumeUpdateErrors(o.(*corev1.PersistentVolume), old.(*corev1.PersistentVolume))
+			return core.VolumeUpdateErrors(o.(*corev1.PersistentVolume), old.(*corev1.PersistentVolume))
 		},
 	}
 	rules[schema.ResourceFor[*corev1.PersistentVolumeClaim]()] = &rule{
-		ownImmutable: true,
+		ownImmutable: true, ownSchema: true,
 		create: func(o schema.Object) {
-			o.(*corev1.PersistentVolumeClaim).Status.Phase = corev1.ClaimPending
+			claim := o.(*corev1.PersistentVolumeClaim)
+			claim.Status.Phase = corev1.ClaimPending
+			dropDataSource(&claim.Spec)
+			sameDataSource(&claim.Spec)
 		},
+		update: func(o, old schema.Object) {
+			claim, was := o.(*corev1.PersistentVolumeClaim), old.(*corev1.PersistentVolumeClaim)
+			if was.Spec.DataSource == nil && was.Spec.DataSourceRef == nil {
+				dropDataSource(&claim.Spec)
+			}
+			sameDataSource(&claim.Spec)
+		},
+		validate: func(o schema.Object) field.ErrorList { return core.ClaimErrors(o.(*corev1.PersistentVolumeClaim)) },
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
-			return claimUpdateErrors(o.(*corev1.PersistentVolumeClaim), old.(*corev1.PersistentVolumeClaim))
+			return core.ClaimUpdateErrors(o.(*corev1.PersistentVolumeClaim), old.(*corev1.PersistentVolumeClaim))
+		},
+		validateDoor: func(_ string, o, _ schema.Object) field.ErrorList {
+			return core.ClaimStatusErrors(o.(*corev1.PersistentVolumeClaim))
 		},
 	}
 	rules[schema.ResourceFor[*storagev1.StorageClass]()] = &rule{
-		ownImmutable: true,
+		ownImmutable: true, ownSchema: true,
+		validateNew: func(o schema.Object) field.ErrorList { return classErrors(o.(*storagev1.StorageClass)) },
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
 			return classUpdateErrors(o.(*storagev1.StorageClass), old.(*storagev1.StorageClass))
 		},
 	}
 }
 
-func volumeUpdateErrors(v, old *corev1.PersistentVolume) field.ErrorList {
-	at := field.NewPath("spec")
+// dropDataSource drops a source that claims could not have when their one field
+// for it was new: nothing but other claims and snapshots.
+func dropDataSource(s *corev1.PersistentVolumeClaimSpec) {
+	if ref := s.DataSourceRef; ref != nil {
+		ref.Namespace = nil // its gate is off by default
+	}
+	d := s.DataSource
+	if d == nil {
+		return
+	}
+	group := ""
+	if d.APIGroup != nil {
+		group = *d.APIGroup
+	}
+	if !(group == "" && d.Kind == "PersistentVolumeClaim") && !(group == "snapshot.storage.k8s.io" && d.Kind == "VolumeSnapshot") {
+		s.DataSource = nil
+	}
+}
+
+// sameDataSource makes both fields for the source say the same (KEP-1495).
+func sameDataSource(s *corev1.PersistentVolumeClaimSpec) {
+	d, ref := s.DataSource, s.DataSourceRef
+	switch {
+	case d != nil && ref == nil:
+		s.DataSourceRef = &corev1.TypedObjectReference{APIGroup: d.APIGroup, Kind: d.Kind, Name: d.Name}
+	case d == nil && ref != nil && ref.Namespace == nil:
+		s.DataSource = &corev1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	}
+}
+
+// volumePhase notes when a volume came into its phase.
+func volumePhase(v, old *corev1.PersistentVolume) {
+	switch {
+	case v.Status.Phase == old.Status.Phase:
+		if v.Status.LastPhaseTransitionTime == nil {
+			v.Status.LastPhaseTransitionTime = old.Status.LastPhaseTransitionTime
+		}
+	case v.Status.LastPhaseTransitionTime == nil || v.Status.LastPhaseTransitionTime.Equal(old.Status.LastPhaseTransitionTime):
+		at := now()
+		v.Status.LastPhaseTransitionTime = &at
+	}
+}
+
+// Limits of the parameters of a class: how many, and bytes of all together.
+const (
+	maxParameters    = 512
+	maxParameterSize = 256 << 10
+)
+
+func classErrors(c *storagev1.StorageClass) field.ErrorList {
 	var errs field.ErrorList
-	is, was := v.Spec.PersistentVolumeSource.DeepCopy(), old.Spec.PersistentVolumeSource.DeepCopy()
-	if is.CSI != nil && was.CSI != nil {
-		// Secrets may be set later.
-		is.CSI.ControllerExpandSecretRef, was.CSI.ControllerExpandSecretRef = nil, nil
-		is.CSI.NodeExpandSecretRef, was.CSI.NodeExpandSecretRef = nil, nil
+	if at := field.NewPath("provisioner"); c.Provisioner == "" {
+		errs = append(errs, field.Required(at, ""))
+	} else {
+		for _, msg := range validation.IsQualifiedName(strings.ToLower(c.Provisioner)) {
+			errs = append(errs, field.Invalid(at, strings.ToLower(c.Provisioner), msg))
+		}
 	}
-	if !apiequality.Semantic.DeepEqual(is, was) {
-		errs = append(errs, field.Forbidden(at.Child("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation"))
+	errs = append(errs, parameterErrors(c.Parameters, field.NewPath("parameters"))...)
+	if p := c.ReclaimPolicy; p != nil && *p != "" && *p != corev1.PersistentVolumeReclaimDelete && *p != corev1.PersistentVolumeReclaimRetain {
+		errs = append(errs, field.NotSupported(field.NewPath("reclaimPolicy"), *p,
+			[]corev1.PersistentVolumeReclaimPolicy{corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain}))
 	}
-	if !apiequality.Semantic.DeepEqual(v.Spec.VolumeMode, old.Spec.VolumeMode) {
-		errs = append(errs, field.Invalid(field.NewPath("volumeMode"), v.Spec.VolumeMode, immutableField))
+	if at, m := field.NewPath("volumeBindingMode"), c.VolumeBindingMode; m == nil {
+		errs = append(errs, field.Required(at, ""))
+	} else if *m != storagev1.VolumeBindingImmediate && *m != storagev1.VolumeBindingWaitForFirstConsumer {
+		errs = append(errs, field.NotSupported(at, *m,
+			[]storagev1.VolumeBindingMode{storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer}))
 	}
-	if old.Spec.NodeAffinity != nil && !apiequality.Semantic.DeepEqual(v.Spec.NodeAffinity, old.Spec.NodeAffinity) {
-		errs = append(errs, field.Invalid(at.Child("nodeAffinity"), v.Spec.NodeAffinity, immutableField))
+	return append(errs, core.TopologyErrors(c.AllowedTopologies, field.NewPath("allowedTopologies"))...)
+}
+
+func attributesClassErrors(c *storagev1.VolumeAttributesClass) field.ErrorList {
+	at := field.NewPath("parameters")
+	errs := driverNameErrors(c.DriverName, field.NewPath("driverName"))
+	if errs = append(errs, parameterErrors(c.Parameters, at)...); len(c.Parameters) == 0 {
+		errs = append(errs, field.Required(at, "must contain at least one key/value pair"))
 	}
 	return errs
 }
 
-// claimUpdateErrors: a claim gets its volume once, and may then only ask for
-// more space.
-func claimUpdateErrors(c, old *corev1.PersistentVolumeClaim) field.ErrorList {
-	at := field.NewPath("spec")
-	is, was := c.Spec.DeepCopy(), old.Spec.DeepCopy()
-	if was.VolumeName == "" {
-		was.VolumeName = is.VolumeName
+func parameterErrors(params map[string]string, at *field.Path) field.ErrorList {
+	if len(params) > maxParameters {
+		return field.ErrorList{field.TooLong(at, "", maxParameters)}
 	}
-	if was.StorageClassName == nil {
-		was.StorageClassName = is.StorageClassName // a default class may be filled in later
-	}
-	asked, before := is.Resources.Requests[corev1.ResourceStorage], was.Resources.Requests[corev1.ResourceStorage]
-	bound := old.Status.Phase == corev1.ClaimBound
-	if bound && asked.Cmp(before) < 0 {
-		if granted := old.Status.Capacity[corev1.ResourceStorage]; asked.Cmp(granted) < 0 {
-			return field.ErrorList{field.Forbidden(at.Child("resources", "requests", "storage"), "field can not be less than status.capacity")}
+	var errs field.ErrorList
+	size := 0
+	for k, v := range params {
+		if k == "" {
+			errs = append(errs, field.Invalid(at, k, "field can not be empty."))
 		}
+		size += len(k) + len(v)
 	}
-	if bound {
-		is.Resources.Requests = was.Resources.Requests
-		is.VolumeAttributesClassName = was.VolumeAttributesClassName
+	if size > maxParameterSize {
+		errs = append(errs, field.TooLong(at, "", maxParameterSize))
 	}
-	if apiequality.Semantic.DeepEqual(is, was) {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(at, "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims")}
+	return errs
 }
 
 func classUpdateErrors(c, old *storagev1.StorageClass) field.ErrorList {
 	var errs field.ErrorList
-	forbid := func(name string, is, was any) {
-		if !apiequality.Semantic.DeepEqual(is, was) {
-			errs = append(errs, field.Forbidden(field.NewPath(name), "updates to "+name+" are forbidden."))
-		}
+	keep := func(name string, is, was any) {
+		errs = append(errs, apivalidation.ValidateImmutableField(is, was, field.NewPath(name))...)
 	}
-	forbid("parameters", c.Parameters, old.Parameters)
-	forbid("provisioner", c.Provisioner, old.Provisioner)
-	forbid("reclaimPolicy", c.ReclaimPolicy, old.ReclaimPolicy)
-	if !apiequality.Semantic.DeepEqual(c.VolumeBindingMode, old.VolumeBindingMode) {
-		errs = append(errs, field.Invalid(field.NewPath("volumeBindingMode"), c.VolumeBindingMode, immutableField))
-	}
+	keep("parameters", c.Parameters, old.Parameters)
+	keep("provisioner", c.Provisioner, old.Provisioner)
+	keep("reclaimPolicy", c.ReclaimPolicy, old.ReclaimPolicy)
+	keep("volumeBindingMode", c.VolumeBindingMode, old.VolumeBindingMode)
 	return errs
 }

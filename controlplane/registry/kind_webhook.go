@@ -18,14 +18,16 @@ import (
 // admissionKindRules are those of webhooks and policies of admission.
 func admissionKindRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*admissionregistrationv1.ValidatingWebhookConfiguration]()] = &rule{
-		create:   func(o schema.Object) { o.SetGeneration(1) },
-		update:   func(o, old schema.Object) { countWebhookChange(o, old) },
-		validate: func(o schema.Object) field.ErrorList { return webhookErrors(hooksOf(o)) },
+		conditional: true,
+		create:      func(o schema.Object) { o.SetGeneration(1) },
+		update:      func(o, old schema.Object) { countWebhookChange(o, old) },
+		validate:    func(o schema.Object) field.ErrorList { return webhookErrors(hooksOf(o)) },
 	}
 	rules[schema.ResourceFor[*admissionregistrationv1.MutatingWebhookConfiguration]()] = &rule{
-		create:   func(o schema.Object) { o.SetGeneration(1) },
-		update:   func(o, old schema.Object) { countWebhookChange(o, old) },
-		validate: func(o schema.Object) field.ErrorList { return webhookErrors(hooksOf(o)) },
+		conditional: true,
+		create:      func(o schema.Object) { o.SetGeneration(1) },
+		update:      func(o, old schema.Object) { countWebhookChange(o, old) },
+		validate:    func(o schema.Object) field.ErrorList { return webhookErrors(hooksOf(o)) },
 	}
 	policyRules(rules)
 }

@@ -31,6 +31,7 @@ type entry struct {
 	last   schema.Object // the last state before it was deleted
 	own    bool          // last is a new state that no store has had
 	write  bool
+	also   bool // admission writes it besides what was asked for
 }
 
 func newOverlay(v store.View) *overlay {

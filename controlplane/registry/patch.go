@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/mergepatch"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/warning"
 	kjson "sigs.k8s.io/json"
@@ -64,15 +62,7 @@ func (g *Registry) patch(ctx context.Context, ov *overlay, r *schema.Resource, k
 	if err != nil {
 		return nil, err
 	}
-	before, err := json.Marshal(shown)
-	if err != nil {
-		return nil, fmt.Errorf("encode %v %v: %w", r, key, err)
-	}
-	after, problems, err := patchJSON(r.New(), t, before, data, w.FieldValidation)
-	if err != nil {
-		return nil, err
-	}
-	o, err := decodePatched(ctx, r, after, problems, w.FieldValidation)
+	o, err := patched(ctx, r, shown, t, data, w.FieldValidation)
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +81,29 @@ func (g *Registry) patch(ctx context.Context, ov *overlay, r *schema.Resource, k
 	return u.update(ctx, o, old)
 }
 
-// patchJSON applies a patch to an object in JSON. of is the Go type, whose tags
-// say how a strategic merge patch merges lists. It returns the duplicate and
+// patched applies a patch to an object as the requested version shows it.
+func patched(ctx context.Context, r *schema.Resource, shown schema.Object, t types.PatchType, data []byte, validation string) (schema.Object, error) {
+	if t == types.StrategicMergePatchType {
+		return mergeStrategic(ctx, r, shown, data, validation)
+	}
+	before, err := json.Marshal(shown)
+	if err != nil {
+		return nil, fmt.Errorf("encode %v %v: %w", r, schema.KeyOf(shown), err)
+	}
+	after, problems, err := patchJSON(t, before, data, strictly(validation))
+	if err != nil {
+		return nil, err
+	}
+	return decodePatched(ctx, r, after, problems, validation)
+}
+
+func strictly(validation string) bool {
+	return validation == metav1.FieldValidationStrict || validation == metav1.FieldValidationWarn
+}
+
+// patchJSON applies a patch to an object in JSON. It returns the duplicate and
 // unknown fields of the patch itself apart.
-func patchJSON(of schema.Object, t types.PatchType, before, patch []byte, validation string) (after []byte, problems []error, err error) {
-	strict := validation == metav1.FieldValidationStrict || validation == metav1.FieldValidationWarn
+func patchJSON(t types.PatchType, before, patch []byte, strict bool) (after []byte, problems []error, err error) {
 	switch t {
 	case types.JSONPatchType:
 		return jsonPatch(before, patch, strict)
@@ -110,17 +118,6 @@ func patchJSON(of schema.Object, t types.PatchType, before, patch []byte, valida
 			err = apierrors.NewBadRequest(err.Error())
 		}
 		return after, problems, err
-	case types.StrategicMergePatchType:
-		if _, ok := of.(interface{ Unmarshal([]byte) error }); !ok {
-			break // kinds of our own have no merge tags, as custom resources
-		}
-		if strict {
-			if problems, err = kjson.UnmarshalStrict(patch, &map[string]any{}); err != nil {
-				return nil, nil, apierrors.NewBadRequest(err.Error())
-			}
-		}
-		after, err = strategicpatch.StrategicMergePatch(before, patch, of)
-		return after, problems, strategicError(err)
 	}
 	return nil, nil, unsupportedPatch()
 }
@@ -137,7 +134,9 @@ func jsonPatch(before, patch []byte, strict bool) (after []byte, problems []erro
 	if strict {
 		problems, err = kjson.UnmarshalStrict(patch, &[]jsonPatchOp{})
 		if err != nil {
-			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
+			// The text names the type that upstream reads a patch into.
+			text := strings.ReplaceAll(err.Error(), "registry.jsonPatchOp", "handlers.jsonPatchOp")
+			return nil, nil, apierrors.NewBadRequest("error decoding patch: " + text)
 		}
 		for i, p := range problems {
 			problems[i] = fmt.Errorf("json patch %w", p)
@@ -158,18 +157,6 @@ func jsonPatch(before, patch []byte, strict bool) (after []byte, problems []erro
 	return after, problems, nil
 }
 
-func strategicError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
-		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
-		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
-		return apierrors.NewBadRequest(err.Error())
-	}
-	return unprocessable(err)
-}
-
 func unprocessable(err error) error {
 	return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", kschema.GroupResource{}, "", err.Error(), 0, false)
 }
@@ -184,7 +171,37 @@ func unsupportedPatch() error {
 // decodePatched reads the patched object and refuses or reports fields that the
 // kind does not have.
 func decodePatched(ctx context.Context, r *schema.Resource, data []byte, problems []error, validation string) (schema.Object, error) {
-	o, err := decodeJSON(r, data, validation == metav1.FieldValidationStrict || validation == metav1.FieldValidationWarn)
+	o, err := decodeJSON(r, data, strictly(validation))
+	if err != nil && r.Custom == nil {
+		err = kindError(r, data, err)
+	}
+	if err := reportPatched(ctx, r, string(data), problems, err, validation); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// kindError says in upstream's words that a patch has made another kind of an
+// object: there, decoding ends in a conversion.
+func kindError(r *schema.Resource, data []byte, err error) error {
+	var m metav1.TypeMeta
+	if json.Unmarshal(data, &m) != nil || m.Kind == r.Kind && m.APIVersion == r.APIVersion() {
+		return err
+	}
+	gvk := m.GroupVersionKind()
+	if !schema.Scheme.Recognizes(gvk) {
+		return runtime.NewNotRegisteredErrForKind("pkg/api/legacyscheme/scheme.go:30", gvk)
+	}
+	internal, _, _ := strings.Cut(r.Group, ".")
+	if internal == "" {
+		internal = "core"
+	}
+	return fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", gvk.Version, gvk.Kind, internal, r.Kind)
+}
+
+// reportPatched says what is wrong with a patched object: err is why it cannot
+// be read, or what it has too much. data is shown with it.
+func reportPatched(ctx context.Context, r *schema.Resource, data string, problems []error, err error, validation string) error {
 	if unknown, ok := runtime.AsStrictDecodingError(err); ok {
 		problems, err = append(problems, unknown.Errors()...), nil
 	}
@@ -197,10 +214,10 @@ func decodePatched(ctx context.Context, r *schema.Resource, data []byte, problem
 			err = runtime.NewStrictDecodingError(problems)
 		}
 	}
-	if err != nil {
-		return nil, apierrors.NewInvalid(kschema.GroupKind{}, "", field.ErrorList{
-			field.Invalid(field.NewPath("patch"), string(data), strings.TrimPrefix(err.Error(), "decode "+r.Kind+": ")),
-		})
+	if err == nil {
+		return nil
 	}
-	return o, nil
+	return apierrors.NewInvalid(kschema.GroupKind{}, "", field.ErrorList{
+		field.Invalid(field.NewPath("patch"), data, strings.TrimPrefix(err.Error(), "decode "+r.Kind+": ")),
+	})
 }

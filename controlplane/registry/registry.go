@@ -81,6 +81,7 @@ type Registry struct {
 	rules  map[*schema.Resource]*rule
 	fields *fieldManagers
 	alloc  *allocator
+	queues queues
 
 	mu        sync.RWMutex
 	admission []Admission

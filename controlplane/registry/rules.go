@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -23,6 +24,9 @@ type rule struct {
 	name validation.ValidateNameFunc
 	// conditional demands a resourceVersion on every update.
 	conditional bool
+	// orphans says that the dependents of an object stay when a client deletes it
+	// and does not say what shall become of them.
+	orphans bool
 	// createOnUpdate lets an update of an object that does not exist create it.
 	createOnUpdate bool
 	// ownImmutable says that validateUpdate knows the immutable fields, with
@@ -31,12 +35,19 @@ type rule struct {
 	// ownSchema says that validate and validateUpdate know all there is to
 	// know, and the CUE schema is not asked.
 	ownSchema bool
+	// schemaBelow says that of a field below this path alone the CUE schema is
+	// asked ("spec.template."): the rules know the others.
+	schemaBelow string
 	// keepsStatus lets the spec door write the status (the kind has one door).
 	keepsStatus bool
 
 	// normal brings an object that was sent into the one form in which the kind is
 	// kept, before anybody owns its fields (upstream: its conversion).
 	normal func(o schema.Object)
+	// begin comes first of all: it completes what was sent from what there was
+	// and claims what the cluster has once, addresses and ports (upstream: the
+	// BeginCreate and BeginUpdate of a registry). old is nil for a new object.
+	begin func(ctx context.Context, w *write, o, old schema.Object) error
 	// create prepares a new object. Its status has been cleared.
 	create func(o schema.Object)
 	// update prepares a change through the spec door. The status is the old one.
@@ -47,13 +58,20 @@ type rule struct {
 	// but what that door lets through. The status is the old one.
 	door func(sub string, o, old schema.Object)
 
+	// validateNew checks new objects only: validateUpdate knows all there is to
+	// know of an update.
+	validateNew    func(o schema.Object) field.ErrorList
 	validate       func(o schema.Object) field.ErrorList
 	validateUpdate func(o, old schema.Object) field.ErrorList
 	// validateDoor checks a change through any other door than that of the spec.
 	validateDoor func(sub string, o, old schema.Object) field.ErrorList
 
-	// allocate claims what the cluster has once: addresses, ports. old is nil
-	// for a new object, o is nil for one that goes.
+	// warnings are what a client is told of a state that has been found valid.
+	// Other doors than that of the spec have none. old is nil for a new object.
+	warnings func(o, old schema.Object) []string
+
+	// allocate is the last of the rules: old is nil for a new object, o is nil
+	// for one that goes and gives back what begin has claimed for it.
 	allocate func(w *write, o, old schema.Object) field.ErrorList
 
 	// grace says how long the object may take to end, and whether it ends
@@ -61,6 +79,9 @@ type rule struct {
 	grace func(o schema.Object, asked *int64) (seconds int64, graceful bool)
 	// held says that something besides metadata.finalizers holds the object.
 	held func(o schema.Object) bool
+	// marked says that a deletion which begins is marked by its time alone,
+	// without a grace period or a new generation.
+	marked bool
 	// deleting prepares an object whose deletion begins.
 	deleting func(o schema.Object)
 }

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -136,15 +135,7 @@ func (g *Registry) patchScale(ctx context.Context, r *schema.Resource, key schem
 		if t == types.ApplyPatchType {
 			return g.applyScale(ctx, was, data, w)
 		}
-		before, err := json.Marshal(was)
-		if err != nil {
-			return nil, err
-		}
-		after, problems, err := patchJSON(was, t, before, data, w.FieldValidation)
-		if err != nil {
-			return nil, err
-		}
-		s, err := decodePatched(ctx, scaleRow, after, problems, w.FieldValidation)
+		s, err := patched(ctx, scaleRow, was, t, data, w.FieldValidation)
 		if err != nil {
 			return nil, err
 		}

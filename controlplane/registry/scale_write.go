@@ -82,8 +82,10 @@ func (w *write) scale(ctx context.Context, old schema.Object, change func(*autos
 		spec, _, _ := w.r.Custom.ScalePaths()
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", spec))
 	}
-	if err := checkScale(s); err != nil {
-		return nil, err
+	if w.r.Custom == nil { // the definition of a custom resource says it in its own words
+		if err := checkScale(s); err != nil {
+			return nil, err
+		}
 	}
 	o := old.DeepCopyObject().(schema.Object)
 	if err := setReplicas(w.r, o, s.Spec.Replicas); err != nil {
@@ -141,7 +143,7 @@ func (g *Registry) ownScale(ctx context.Context, was, s *autoscalingv1.Scale, ma
 
 // applyScale merges what a manager declares of a scale.
 func (g *Registry) applyScale(ctx context.Context, was *autoscalingv1.Scale, data []byte, opt client.WriteOptions) (*autoscalingv1.Scale, error) {
-	patch, err := readApplied(ctx, data, opt)
+	patch, err := readApplied(data, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +152,9 @@ func (g *Registry) applyScale(ctx context.Context, was *autoscalingv1.Scale, dat
 	}
 	o, err := g.fields.apply(ctx, scaleRow, "scale", was, patch, opt.FieldManager, opt.Force)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkTwice(ctx, data, opt.FieldValidation); err != nil {
 		return nil, err
 	}
 	return o.(*autoscalingv1.Scale), nil

@@ -41,6 +41,9 @@ func FieldValue(r *schema.Resource, o schema.Object, path string) (value string,
 			return string(p.Status.Phase), true
 		}
 	}
+	if e, isEvent := o.(*corev1.Event); isEvent && path == "source" {
+		return cmp.Or(e.Source.Component, e.ReportingController), true
+	}
 	return valueAt(o, path), true
 }
 

@@ -24,6 +24,7 @@ func statusKeeps(r *schema.Resource) keptMeta {
 	case kschema.GroupKind{Group: "apps", Kind: "Deployment"}:
 		return keepsLabels
 	case kschema.GroupKind{Group: "networking.k8s.io", Kind: "ServiceCIDR"},
+		kschema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"},
 		kschema.GroupKind{Group: "resource.k8s.io", Kind: "ResourceClaim"},
 		kschema.GroupKind{Group: "storage.k8s.io", Kind: "VolumeAttachment"},
 		kschema.GroupKind{Group: "flowcontrol.apiserver.k8s.io", Kind: "FlowSchema"},
@@ -48,25 +49,71 @@ func keepStatusMeta(r *schema.Resource, o, old metav1.Object) {
 }
 
 // resetFields are the fields that a door does not let through, which nobody can
-// therefore own by it.
+// therefore own by it (upstream: GetResetFields of the strategies).
 func resetFields(r *schema.Resource, sub string) map[fieldpath.APIVersion]fieldpath.Filter {
-	set := fieldpath.NewSet()
 	switch {
+	case r == scaleRow:
+		return nil
+	case r.Group == "" && r.Kind == "Pod" && podDoors[sub] != nil:
+		return map[fieldpath.APIVersion]fieldpath.Filter{"v1": podDoors[sub]}
+	}
+	var paths []fieldpath.Path
+	switch {
+	case r.Group == "certificates.k8s.io" && r.Kind == "CertificateSigningRequest":
+		paths = requestResets(sub)
 	case sub == "status":
-		set.Insert(fieldpath.MakePathOrDie("spec"))
-		switch keeps := statusKeeps(r); {
-		case keeps == keepsAll || r.Custom != nil:
-			set.Insert(fieldpath.MakePathOrDie("metadata"))
-		case keeps == keepsLabels:
-			set.Insert(fieldpath.MakePathOrDie("metadata", "labels"))
-		case r.Kind == "Pod" && r.Group == "":
-			set.Insert(fieldpath.MakePathOrDie("metadata", "deletionTimestamp"))
-			set.Insert(fieldpath.MakePathOrDie("metadata", "ownerReferences"))
-		}
-	case sub == "" && r.Status:
-		set.Insert(fieldpath.MakePathOrDie("status"))
-	default:
+		paths = statusResets(r)
+	case r.Status && (sub == "" || sub == "finalize"):
+		paths = []fieldpath.Path{fieldpath.MakePathOrDie("status")}
+	}
+	if len(paths) == 0 {
 		return nil
 	}
-	return map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(r.APIVersion()): fieldpath.NewExcludeSetFilter(set)}
+	filter := fieldpath.NewExcludeSetFilter(fieldpath.NewSet(paths...))
+	resets := map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(r.APIVersion()): filter}
+	if r.Custom == nil {
+		for _, v := range schema.Resources { // fields may be owned by another version
+			if v.Stored() == r.Stored() {
+				resets[fieldpath.APIVersion(v.APIVersion())] = filter
+			}
+		}
+	}
+	return resets
+}
+
+func statusResets(r *schema.Resource) []fieldpath.Path {
+	paths := []fieldpath.Path{fieldpath.MakePathOrDie("spec")}
+	switch keeps := statusKeeps(r); {
+	case keeps == keepsAll || r.Custom != nil:
+		paths = append(paths, fieldpath.MakePathOrDie("metadata"))
+	case keeps == keepsLabels:
+		paths = append(paths, fieldpath.MakePathOrDie("metadata", "labels"))
+	case r.Kind == "Pod" && r.Group == "":
+		paths = append(paths, fieldpath.MakePathOrDie("metadata", "deletionTimestamp"), fieldpath.MakePathOrDie("metadata", "ownerReferences"))
+	}
+	return paths
+}
+
+// requestResets are those of a CertificateSigningRequest: its status has two
+// doors, one for the conditions, one for the certificate.
+func requestResets(sub string) []fieldpath.Path {
+	reset := fieldpath.MakePathOrDie("status")
+	switch sub {
+	case "status":
+		reset = fieldpath.MakePathOrDie("status", "conditions")
+	case "approval":
+		reset = fieldpath.MakePathOrDie("status", "certificate")
+	}
+	return []fieldpath.Path{fieldpath.MakePathOrDie("spec"), reset}
+}
+
+// podDoors let through a few fields of containers and nothing else.
+var podDoors = map[string]fieldpath.Filter{
+	"ephemeralcontainers": fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers")),
+	"resize": fieldpath.NewIncludeMatcherFilter(
+		fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resources"),
+		fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
+		fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resources"),
+		fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
+	),
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -25,6 +27,10 @@ func (g *Registry) Transact(ctx context.Context, ops []client.Op, dryRun bool) (
 		errs := map[int]error{}
 		for i, op := range ops {
 			e, err := g.op(ctx, ov, op, dryRun)
+			var stale *store.ConflictError
+			if errors.As(err, &stale) {
+				return err // what the overlay stands on is too old: again
+			}
 			if err != nil {
 				errs[i] = err
 				continue
@@ -111,6 +117,6 @@ func (g *Registry) applyOp(ctx context.Context, ov *overlay, op client.Op, w cli
 	if err := json.Unmarshal(declared, &patch.Object); err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding %s: %v", types.ApplyPatchType, err))
 	}
-	e, _, err := g.apply(ctx, ov, op.Resource, op.Key, patch, w)
+	e, _, err := g.apply(ctx, ov, op.Resource, op.Key, patch, nil, w)
 	return e, err
 }

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -27,6 +29,12 @@ import (
 // texts are upstream's.
 func (g *Registry) validateCreate(ctx context.Context, w *write, o schema.Object) error {
 	errs := metaErrors(w.r, w.rule, o)
+	if w.r.Custom == nil {
+		errs = append(errs, finalizerErrors(o)...)
+	}
+	if w.rule.validateNew != nil {
+		errs = append(errs, w.rule.validateNew(o)...)
+	}
 	if w.rule.validate != nil {
 		errs = append(errs, w.rule.validate(o)...)
 	}
@@ -39,9 +47,10 @@ func (g *Registry) validateCreate(ctx context.Context, w *write, o schema.Object
 // validateUpdate checks a change.
 func (g *Registry) validateUpdate(ctx context.Context, w *write, o, old schema.Object) error {
 	errs := metaErrors(w.r, plainNames, o)
-	errs = append(errs, metaUpdateErrors(o, old)...)
+	changed := metaUpdateErrors(o, old)
+	errs = append(append(errs, changed...), changed...) // upstream asks twice: for all kinds, and for each
 	if u, ok := o.(*unstructured.Unstructured); ok && w.r.Custom != nil {
-		return invalid(w.r, o.GetName(), append(errs, w.r.Custom.Validate(ctx, u, old.(*unstructured.Unstructured))...))
+		return invalid(w.r, o.GetName(), append(errs, customErrors(ctx, w.r, w.sub, u, old.(*unstructured.Unstructured))...))
 	}
 	if w.sub == "" || w.sub == "scale" { // other doors let nothing else through
 		if w.rule.validate != nil {
@@ -84,10 +93,25 @@ func metaUpdateErrors(o, old metav1.Object) field.ErrorList {
 	return slices.DeleteFunc(errs, func(e *field.Error) bool { return e.Field == "metadata.resourceVersion" })
 }
 
+// finalizerErrors finds finalizers without a domain that are none of
+// Kubernetes' own.
+func finalizerErrors(o metav1.Object) field.ErrorList {
+	var errs field.ErrorList
+	for i, f := range o.GetFinalizers() {
+		if !strings.Contains(f, "/") && f != string(corev1.FinalizerKubernetes) &&
+			f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), f,
+				"name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return errs
+}
+
 // invalidVersion refuses an update without resourceVersion of a kind that
 // demands one.
 func invalidVersion(r *schema.Resource, name string) error {
-	return apierrors.NewInvalid(r.GVK().GroupKind(), name, field.ErrorList{
+	// Upstream names the resource where the kind should be.
+	return apierrors.NewInvalid(kschema.GroupKind{Group: r.Group, Kind: r.Plural}, name, field.ErrorList{
 		field.Invalid(field.NewPath("metadata").Child("resourceVersion"), 0, "must be specified for an update"),
 	})
 }
@@ -145,7 +169,7 @@ func (w *write) withSchema(errs field.ErrorList, o schema.Object) field.ErrorLis
 		if strings.HasPrefix(e.Field, "metadata.") || strings.HasPrefix(e.Field, "status.") && w.keepsStatus() {
 			continue // Kubernetes' own code has checked it, or it is not of this write
 		}
-		if seen[e.Field] || e.Field == "" && len(errs) > 0 {
+		if seen[e.Field] || e.Field == "" && len(errs) > 0 || !strings.HasPrefix(e.Field, w.rule.schemaBelow) {
 			continue
 		}
 		errs = append(errs, e)

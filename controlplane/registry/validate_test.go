@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -38,9 +40,8 @@ func TestOnlyPartsAreTrusted(t *testing.T) {
 		{"nobody", context.Background(), true},
 		{"person", person, true},
 	} {
-		p := pod(tt.name)
-		p.Spec.RestartPolicy = "Sometimes"
-		_, err := g.Create(tt.ctx, pods, p, client.WriteOptions{})
+		r := &v1alpha1.Repository{ObjectMeta: metav1.ObjectMeta{Name: tt.name}, Spec: v1alpha1.RepositorySpec{URL: "gopher://x"}}
+		_, err := g.Create(tt.ctx, schema.ResourceFor[*v1alpha1.Repository](), r, client.WriteOptions{})
 		if apierrors.IsInvalid(err) != tt.refused || !tt.refused && err != nil {
 			t.Errorf("%s: %v, refused must be %v", tt.name, err, tt.refused)
 		}

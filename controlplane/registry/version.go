@@ -46,6 +46,9 @@ func asAsked(ctx context.Context, r *schema.Resource, stored []schema.Object) ([
 	}
 	out = slices.Clone(out)
 	for i, o := range out {
+		if o != stored[i] {
+			continue // a copy, defaulted in its own version and pruned in this one
+		}
 		u, ok := o.DeepCopyObject().(*unstructured.Unstructured)
 		if !ok {
 			return nil, apierrors.NewInternalError(fmt.Errorf("convert %v %v: into a %T", r, schema.KeyOf(o), o))
@@ -129,7 +132,10 @@ func decodeJSON(r *schema.Resource, data []byte, strict bool) (schema.Object, er
 	if err := u.UnmarshalJSON(data); err != nil {
 		return nil, err
 	}
-	unknown := r.Custom.Prune(u.Object)
+	unknown, err := decodeCustom(r, u.Object)
+	if err != nil {
+		return nil, err
+	}
 	if !strict || len(unknown) == 0 {
 		return u, nil
 	}
@@ -138,6 +144,17 @@ func decodeJSON(r *schema.Resource, data []byte, strict bool) (schema.Object, er
 		errs[i] = fmt.Errorf("unknown field %q", path)
 	}
 	return u, runtime.NewStrictDecodingError(errs)
+}
+
+// decodeCustom drops the fields that a definition does not know and returns
+// their paths. Metadata of the wrong type is an error.
+func decodeCustom(r *schema.Resource, content map[string]any) (unknown []string, err error) {
+	if d, ok := r.Custom.(interface {
+		Decode(map[string]any) ([]string, error)
+	}); ok {
+		return d.Decode(content)
+	}
+	return r.Custom.Prune(content), nil
 }
 
 func conversionError(err error) error {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
@@ -70,10 +71,14 @@ func (w *write) create(ctx context.Context, o schema.Object) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := w.begin(ctx, o, nil); err != nil {
+		return nil, err
+	}
 	w.rule.prepareCreate(w.r, o)
 	if err := w.g.validateCreate(ctx, w, o); err != nil {
 		return nil, err
 	}
+	w.warn(ctx, o, nil)
 	if w.rule.allocate != nil {
 		if err := invalid(w.r, o.GetName(), w.rule.allocate(w, o, nil)); err != nil {
 			return nil, err
@@ -83,6 +88,23 @@ func (w *write) create(ctx context.Context, o schema.Object) (*entry, error) {
 		return nil, err
 	}
 	return w.put(ctx, o)
+}
+
+// warn tells the client what the rules of the kind say of a valid state.
+func (w *write) warn(ctx context.Context, o, old schema.Object) {
+	if w.rule.warnings == nil || w.sub != "" || trusted(w.user) {
+		return
+	}
+	for _, text := range w.rule.warnings(o, old) {
+		warning.AddWarning(ctx, "", text)
+	}
+}
+
+func (w *write) begin(ctx context.Context, o, old schema.Object) error {
+	if w.rule.begin == nil || w.sub != "" {
+		return nil
+	}
+	return w.rule.begin(ctx, w, o, old)
 }
 
 func (w *write) normal(o schema.Object) {
@@ -165,6 +187,9 @@ func (w *write) update(ctx context.Context, o, old schema.Object) (*entry, error
 		}
 	}
 	keepMeta(o, old)
+	if err := w.begin(ctx, o, old); err != nil {
+		return nil, err
+	}
 	w.rule.prepareUpdate(w.r, w.sub, o, old)
 	same := unchanged(o, old)
 	if !same { // what is stored has been found valid before
@@ -172,6 +197,7 @@ func (w *write) update(ctx context.Context, o, old schema.Object) (*entry, error
 			return nil, err
 		}
 	}
+	w.warn(ctx, o, old)
 	if w.rule.allocate != nil && w.sub == "" {
 		if err := invalid(w.r, o.GetName(), w.rule.allocate(w, o, old)); err != nil {
 			return nil, err

@@ -105,6 +105,8 @@ type Store struct {
 	keys  atomic.Pointer[keyspace] // replaced by the applier only
 	room  roomGuard
 
+	owners ownerSets
+
 	changes  chan *change // of the keyspace, asked for
 	prepared chan *change // what has been read ahead for
 

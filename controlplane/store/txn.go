@@ -128,7 +128,7 @@ func (s *Store) encode(w Write, key string) (*pendingWrite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %v %v: %w", r, w.Key, err)
 	}
-	o, err := decodeValue(r, value)
+	o, err := s.decode(r, value)
 	if err != nil {
 		return nil, err
 	}

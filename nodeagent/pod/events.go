@@ -25,6 +25,7 @@ const (
 	eventPostStart     = "FailedPostStartHook"
 	eventPreStop       = "FailedPreStopHook"
 	eventFailedKill    = "FailedKillPod"
+	eventHTTPFallback  = "LifecycleHTTPFallback"
 )
 
 // event records an event about the pod.

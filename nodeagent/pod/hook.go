@@ -5,9 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +23,7 @@ type hook struct {
 	podIP string
 }
 
+// run runs a handler. A tcpSocket is none: it fails, as upstream.
 func (h hook) run(ctx context.Context, l *corev1.LifecycleHandler) error {
 	switch {
 	case l.Exec != nil:
@@ -41,35 +41,40 @@ func (h hook) run(ctx context.Context, l *corev1.LifecycleHandler) error {
 		case <-ctx.Done():
 		}
 		return nil
-	case l.TCPSocket != nil:
-		port, err := probe.Port(l.TCPSocket.Port, h.spec)
-		if err != nil {
-			return err
-		}
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(h.podIP, strconv.Itoa(port)))
-		if err == nil {
-			_ = c.Close()
-		}
-		return err
 	}
 	return fmt.Errorf("invalid handler: %v", l)
 }
 
+// get asks once. Any answer will do, whatever its status says, and a hook that
+// is told to speak HTTPS to a server of HTTP gets one all the same: as upstream.
 func (h hook) get(ctx context.Context, a *corev1.HTTPGetAction) error {
 	req, err := probe.Request(ctx, a, probe.Target{PodIP: h.podIP, Container: h.spec})
 	if err != nil {
 		return err
 	}
-	req.Header.Set("User-Agent", "kube-lifecycle/1.36")
-	res, err := http.DefaultClient.Do(req)
+	if req.Header.Get("User-Agent") == probe.UserAgent {
+		req.Header.Set("User-Agent", "kube-lifecycle/1.36")
+	}
+	err = send(req)
+	if err == nil || !strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		return err
+	}
+	req = req.Clone(ctx)
+	req.URL.Scheme = "http"
+	req.Header.Del("Authorization") // it was meant for an encrypted connection
+	if send(req) != nil {
+		return err
+	}
+	h.w.event(corev1.EventTypeWarning, eventHTTPFallback, fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
+	return nil
+}
+
+func send(req *http.Request) error {
+	res, err := probe.Client().Do(req)
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
 	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, 10<<10))
-	if err == nil && res.StatusCode >= http.StatusBadRequest {
-		err = fmt.Errorf("hook answered %s", res.Status)
-	}
 	return err
 }

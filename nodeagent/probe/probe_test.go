@@ -199,3 +199,24 @@ func TestExec(t *testing.T) {
 		}
 	}
 }
+
+// What a header says replaces what probes say of themselves; an empty Accept
+// takes it away.
+func TestRequestHeaders(t *testing.T) {
+	for _, tt := range []struct {
+		headers       []corev1.HTTPHeader
+		agent, accept []string
+	}{
+		{nil, []string{UserAgent}, []string{"*/*"}},
+		{[]corev1.HTTPHeader{{Name: "user-agent", Value: "mine"}, {Name: "Accept", Value: "text/plain"}}, []string{"mine"}, []string{"text/plain"}},
+		{[]corev1.HTTPHeader{{Name: "Accept"}}, []string{UserAgent}, nil},
+	} {
+		req, err := Request(t.Context(), &corev1.HTTPGetAction{Port: intstr.FromInt32(80), HTTPHeaders: tt.headers}, Target{PodIP: "10.0.0.1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if agent, accept := req.Header["User-Agent"], req.Header["Accept"]; fmt.Sprint(agent) != fmt.Sprint(tt.agent) || fmt.Sprint(accept) != fmt.Sprint(tt.accept) {
+			t.Errorf("%v: %v, %v", tt.headers, agent, accept)
+		}
+	}
+}

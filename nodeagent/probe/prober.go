@@ -37,21 +37,28 @@ type Net struct{ client *http.Client }
 
 var _ Prober = (*Net)(nil)
 
+// UserAgent is what probes call themselves.
+const UserAgent = "kube-probe/1.36"
+
 // maxBody is how much of an answer is read.
 const maxBody = 10 << 10
 
 // New returns a Prober. Every probe has its own connection, so that it sees
 // what a new client would see.
-func New() *Net {
-	return &Net{client: &http.Client{
+func New() *Net { return &Net{client: Client()} }
+
+// Client returns what sends the requests of httpGet actions, for probes and
+// hooks. It keeps no connections.
+func Client() *http.Client {
+	return &http.Client{
 		Transport: &http.Transport{
-			TLSClientConfig:    &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // probes do not check certificates, as upstream
+			TLSClientConfig:    &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // certificates are not checked, as upstream
 			DisableKeepAlives:  true,
 			DisableCompression: true,
 			Proxy:              nil,
 		},
 		CheckRedirect: sameHost,
-	}}
+	}
 }
 
 // sameHost follows redirects within the host; one elsewhere counts as an
@@ -141,10 +148,15 @@ func Request(ctx context.Context, a *corev1.HTTPGetAction, t Target) (*http.Requ
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", "kube-probe/1.36")
-	req.Header.Set("Accept", "*/*")
 	for _, h := range a.HTTPHeaders {
 		req.Header.Add(h.Name, h.Value)
+	}
+	for name, value := range map[string]string{"User-Agent": UserAgent, "Accept": "*/*"} {
+		if _, ok := req.Header[name]; !ok {
+			req.Header.Set(name, value)
+		} else if name == "Accept" && req.Header.Get(name) == "" {
+			req.Header.Del(name) // asked for by an empty one
+		}
 	}
 	if h := req.Header.Get("Host"); h != "" {
 		req.Host = h
@@ -189,7 +201,7 @@ func tcpProbe(ctx context.Context, a *corev1.TCPSocketAction, t Target) (Result,
 func grpcProbe(ctx context.Context, a *corev1.GRPCAction, t Target) (Result, string) {
 	addr := net.JoinHostPort(t.PodIP, strconv.Itoa(int(a.Port)))
 	conn, err := grpc.NewClient("passthrough:///"+addr,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("kube-probe/1.36"))
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(UserAgent))
 	if err != nil {
 		return Failure, fmt.Sprintf("error: health rpc probe failed: %v", err)
 	}

@@ -37,6 +37,8 @@ func (s Shape) String() string {
 		name += "-masq-outside"
 	case MasqAll:
 		name += "-masq"
+	case MasqLoopback:
+		name += "-masq-loopback"
 	}
 	if s.NodePort {
 		name += "-nodeport"

@@ -18,8 +18,9 @@ type model struct {
 	hairpin map[netip.Addr]int // how many entries want it
 }
 
-// claim is the wish of one Service for a VIP. Two Services may have the same
-// external address or, while one replaces the other, the same node port.
+// claim is the wish of one Service, or one pod, for a VIP. Two Services may have
+// the same external address or, while one replaces the other, the same node
+// port; and a pod's host port may be a Service's node port. The oldest has it.
 type claim struct {
 	owner   schema.Key
 	created time.Time

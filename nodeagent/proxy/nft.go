@@ -19,6 +19,8 @@ const tableName = "writ-proxy"
 // masqMark is the bit of the packet mark that asks for masquerading.
 const masqMark = 0x4000
 
+var loopback = netip.MustParsePrefix("127.0.0.0/8")
+
 // nft is the Kernel: one table of maps, written over netlink.
 //
 //	table ip writ-proxy {
@@ -40,8 +42,8 @@ const masqMark = 0x4000
 //		chain postrouting { nat, srcnat;  mark & 0x4000: masquerade;  ip saddr . ip daddr @hairpin masquerade }
 //	}
 //
-// A node port has the address 0.0.0.0 in the keys. The nft program lists the
-// to-<k> chains but cannot read them back in: netlink only.
+// A node port, or a host port, has the address 0.0.0.0 in the keys. The nft
+// program lists the to-<k> chains but cannot read them back in: netlink only.
 type nft struct {
 	clusterCIDR netip.Prefix
 	nodeIPs     []netip.Addr
@@ -159,7 +161,7 @@ func (k *nft) addChains() {
 	fromAnywhere := k.lookupChain("from-anywhere", Services)
 	pre := k.hook("prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
 	if k.clusterCIDR.IsValid() {
-		k.rule(pre, fromPods(expr.CmpOpEq, k.clusterCIDR), jump(fromInside))
+		k.rule(pre, from(expr.CmpOpEq, k.clusterCIDR), jump(fromInside))
 	}
 	k.rule(pre, jump(fromAnywhere))
 	out := k.hook("output", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest)
@@ -199,7 +201,9 @@ func (k *nft) addShape(s Shape) {
 	case s.Masq == MasqAll:
 		k.rule(c, changeMark(masqMark, true))
 	case s.Masq == MasqOutside && k.clusterCIDR.IsValid():
-		k.rule(c, fromPods(expr.CmpOpNeq, k.clusterCIDR), changeMark(masqMark, true))
+		k.rule(c, from(expr.CmpOpNeq, k.clusterCIDR), changeMark(masqMark, true))
+	case s.Masq == MasqLoopback:
+		k.rule(c, from(expr.CmpOpEq, loopback), changeMark(masqMark, true))
 	}
 	eps, aff := k.sets["endpoints"], k.sets["affinity"]
 	var offset uint32

@@ -92,13 +92,13 @@ func matchLocal() []expr.Any {
 	}
 }
 
-// fromPods compares the source address with the range of pods.
-func fromPods(op expr.CmpOp, pods netip.Prefix) []expr.Any {
-	pods = pods.Masked()
+// from compares the source address with a range.
+func from(op expr.CmpOp, addrs netip.Prefix) []expr.Any {
+	addrs = addrs.Masked()
 	return []expr.Any{
 		field(ipSrc, 1),
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: net.CIDRMask(pods.Bits(), 32), Xor: make([]byte, 4)},
-		&expr.Cmp{Op: op, Register: 1, Data: pods.Addr().AsSlice()},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: net.CIDRMask(addrs.Bits(), 32), Xor: make([]byte, 4)},
+		&expr.Cmp{Op: op, Register: 1, Data: addrs.Addr().AsSlice()},
 	}
 }
 

@@ -42,6 +42,7 @@ const (
 	MasqNone    Masq = iota
 	MasqOutside      // who is not a pod: replies must come back through here
 	MasqAll
+	MasqLoopback // who calls 127.0.0.1: a pod cannot reply to that
 )
 
 // Entry is where the traffic for a VIP goes.

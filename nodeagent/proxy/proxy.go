@@ -1,8 +1,9 @@
 // Package proxy sends traffic for the addresses of Services to their
-// endpoints, in the kernel: it watches Services and EndpointSlices and owns the
-// nftables table "writ-proxy". No packet passes through the process.
+// endpoints, and that for host ports to the pods of the node, in the kernel: it
+// watches Services, EndpointSlices and Pods and owns the nftables table
+// "writ-proxy". No packet passes through the process.
 //
-//	Services, EndpointSlices --plan.go--> entries by address --model.go--> ops --nft.go--> kernel
+//	Services, EndpointSlices, Pods --plan.go, hostport.go--> entries by address --model.go--> ops --nft.go--> kernel
 //
 // The table is made of maps, not of chains for each Service (see nft.go): a
 // lookup costs the same with one Service and with ten thousand, and a change
@@ -34,7 +35,7 @@ type Config struct {
 	Cache client.Cache
 	// NodeName tells endpoints of this node from others.
 	NodeName string
-	// NodeIPs are the addresses on which node ports answer, besides 127.0.0.1.
+	// NodeIPs are the addresses on which node and host ports answer, besides 127.0.0.1.
 	// None means every address of the node.
 	NodeIPs []netip.Addr
 	// ClusterCIDR is the range of pod addresses: traffic to a ClusterIP from
@@ -61,6 +62,7 @@ type Proxy struct {
 
 	mu       sync.Mutex // guards what subscriptions write
 	services map[schema.Key]*service
+	pods     map[schema.Key]*corev1.Pod // those with host ports, by podOwner
 	dirty    map[schema.Key]bool
 	wake     chan struct{}
 	synced   chan struct{}
@@ -75,6 +77,7 @@ func New(cfg Config) *Proxy {
 		cfg:      cfg,
 		model:    newModel(),
 		services: map[schema.Key]*service{},
+		pods:     map[schema.Key]*corev1.Pod{},
 		dirty:    map[schema.Key]bool{},
 		wake:     make(chan struct{}, 1),
 		synced:   make(chan struct{}),
@@ -101,6 +104,9 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	if err := p.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*corev1.Service](), p.onService); err != nil {
 		return fmt.Errorf("watch services: %w", err)
+	}
+	if err := p.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*corev1.Pod](), p.onPod); err != nil {
+		return fmt.Errorf("watch pods: %w", err)
 	}
 	return p.loop(ctx, kernel)
 }
@@ -143,14 +149,8 @@ func (p *Proxy) plan() changes {
 	defer p.mu.Unlock()
 	var all changes
 	for key := range p.dirty {
-		var desired map[VIP]*Entry
-		if s := p.services[key]; s != nil {
-			desired = planService(s, p.cfg.NodeName)
-			if s.spec == nil && len(s.slices) == 0 {
-				delete(p.services, key)
-			}
-		}
-		all.add(p.model.set(key, p.services[key].created(), desired))
+		created, desired := p.desired(key)
+		all.add(p.model.set(key, created, desired))
 	}
 	clear(p.dirty)
 	return all

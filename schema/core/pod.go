@@ -16,7 +16,9 @@ import (
 
 // nameErrors is what is wrong with a name that is a DNS subdomain, as those of
 // most objects are.
-func nameErrors(name string, prefix bool) []string { return apivalidation.NameIsDNSSubdomain(name, prefix) }
+func nameErrors(name string, prefix bool) []string {
+	return apivalidation.NameIsDNSSubdomain(name, prefix)
+}
 
 // PodErrors are what is wrong with a new pod, besides its metadata.
 func PodErrors(o *corev1.Pod) field.ErrorList {

@@ -132,7 +132,7 @@ func (p *pod) podSecurity(at *field.Path) {
 		oneOf(&p.check, at.Child("supplementalGroupsPolicy"), *v, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
 	}
 	if v := sc.SELinuxChangePolicy; v != nil {
-		oneOf(&p.check, at.Child("seLinuxChangePolicy"), *v, corev1.SELinuxChangePolicyMountOption, corev1.SELinuxChangePolicyRecursive)
+		oneOf(&p.check, at.Child("seLinuxChangePolicy"), *v, corev1.SELinuxChangePolicyRecursive) // the gate of the other is off by default
 	}
 }
 

@@ -163,7 +163,7 @@ func (c *check) claimStatuses(o *corev1.Pod, at *field.Path) {
 		}
 		seen.Insert(s.Name)
 		if s.ResourceClaimName != nil {
-			c.each(at.Child("name"), *s.ResourceClaimName, nameErrors(*s.ResourceClaimName, false))
+			c.each(at.Child("resourceClaimName"), *s.ResourceClaimName, nameErrors(*s.ResourceClaimName, false))
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/writ-os/writ/controlplane/auth/basic"
 	"github.com/writ-os/writ/controlplane/auth/bootstrap"
 	"github.com/writ-os/writ/controlplane/auth/oidc"
-	"github.com/writ-os/writ/controlplane/auth/token"
 	"github.com/writ-os/writ/controlplane/auth/webhook"
 )
 
@@ -62,9 +61,9 @@ func (a API) Check() error {
 
 // authenticator joins everything that says who asks. What is asked over the
 // network ends with ctx.
-func (p *ControlPlane) authenticator(ctx context.Context, tokens *token.Authority) (*auth.Authenticator, error) {
+func (p *ControlPlane) authenticator(ctx context.Context) (*auth.Authenticator, error) {
 	a, log := p.cfg.API, p.log("auth")
-	cfg := auth.AuthenticatorConfig{Pool: p.authority.Pool(), Tokens: tokens, Anonymous: !a.NoAnonymous}
+	cfg := auth.AuthenticatorConfig{Pool: p.authority.Pool(), Tokens: p.tokens, Anonymous: !a.NoAnonymous}
 	if !a.NoBootstrapTokens {
 		cfg.Bootstrap = bootstrap.New(bootstrap.Config{Cache: p.registry.Cache(), Log: log})
 	}

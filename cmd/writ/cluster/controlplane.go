@@ -18,6 +18,7 @@ import (
 	"github.com/writ-os/writ/controlplane/apiserver/audit"
 	"github.com/writ-os/writ/controlplane/apiserver/fairness"
 	"github.com/writ-os/writ/controlplane/auth"
+	"github.com/writ-os/writ/controlplane/auth/bootstrap"
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/controlplane/auth/policy"
@@ -50,6 +51,7 @@ type ControlPlane struct {
 	frontProxy *pki.Authority
 	keeper     *pki.Keeper
 	authz      *auth.Authorizer
+	tokens     *token.Authority
 	admission  *admission.Admission
 	api        *apiserver.Server
 	git        *repository
@@ -144,7 +146,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		return err
 	}
 	p.keeper = &pki.Keeper{Authority: p.authority, Log: p.log("pki"), Files: p.cfg.credentials()}
-	tokens, err := token.New(token.Config{
+	p.tokens, err = token.New(token.Config{
 		Key: p.authority.ServiceAccountKey(), Cache: p.registry.Cache(), Labels: p.as(identity.APIServer), Log: p.log("auth")})
 	if err != nil {
 		return err
@@ -152,7 +154,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 	if err := p.gates(); err != nil {
 		return err
 	}
-	authn, err := p.authenticator(ctx, tokens)
+	authn, err := p.authenticator(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,14 +173,14 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 	p.api = apiserver.New(apiserver.Config{
 		Store: p.store, Registry: p.registry,
 		Catalog: &p.catalog, Limit: p.limiter, Audit: p.audit, Aggregate: p.aggregator,
-		Authenticator: authn, Authorizer: p.authz, Tokens: tokens, TokenReader: auth.Reviewer{Authenticator: authn}, Rules: p.authz,
+		Authenticator: authn, Authorizer: p.authz, Tokens: p.tokens, TokenReader: auth.Reviewer{Authenticator: authn}, Rules: p.authz,
 		Listeners: listeners, TLS: auth.TLSConfig(p.authority.Pool(), serving.Get), Socket: p.cfg.file("writ.sock"),
 		NodeTLS: toNodes, Mounts: p.git.mounts(), Metrics: p.metrics, Log: p.log("apiserver"),
 		Checks: p.checks(),
 		Documents: []apiserver.Document{
-			{Path: token.JWKSPath, ContentType: "application/jwk-set+json", Read: tokens.JWKS},
+			{Path: token.JWKSPath, ContentType: "application/jwk-set+json", Read: p.tokens.JWKS},
 			{Path: token.OpenIDConfigurationPath, ContentType: "application/json", Read: func() ([]byte, error) {
-				return tokens.OpenIDConfiguration("https://" + p.advertised()[0].String() + token.JWKSPath) // pods read it too
+				return p.tokens.OpenIDConfiguration("https://" + p.advertised()[0].String() + token.JWKSPath) // pods read it too
 			}},
 		},
 	})
@@ -254,16 +256,14 @@ func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group) {
 	cm := p.as(user.KubeControllerManager)
 	g.Go(func() error {
 		return controllers.Run(ctx, controllers.Config{Client: cm, Cache: p.registry.Cache(), Catalog: &p.catalog, CA: p.authority.CAPEM(), PodCIDR: PodCIDR,
-			Certificates: p.certificates(), Log: p.log("controllers"), Metrics: controller.NewMetrics(p.metrics)})
+			Certificates: p.certificates(), Tokens: controllers.Tokens{Legacy: p.tokens.Legacy, Signed: bootstrap.Signed, Expired: bootstrap.Expired},
+			PolicyStatus: admissionpolicy.NewStatus(admissionpolicy.StatusConfig{
+				Cache: p.registry.Cache(), Client: cm, Catalog: &p.catalog, Schemas: admissionpolicy.OpenAPI(p.api.OpenAPIV3), Log: p.log("admission")}),
+			Log: p.log("controllers"), Metrics: controller.NewMetrics(p.metrics)})
 	})
 	g.Go(func() error { return p.top.Run(ctx) })
 	roles := &rbac.Aggregator{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), Log: p.log("rbac")}
 	g.Go(func() error { return roles.Run(ctx) })
-	policies := admissionpolicy.NewStatus(admissionpolicy.StatusConfig{
-		Cache: p.registry.Cache(), Client: p.as(identity.APIServer), Catalog: &p.catalog, Schemas: admissionpolicy.OpenAPI(p.api.OpenAPIV3), Log: p.log("admission"),
-	})
-	status := controller.New(controller.Config{Name: admissionpolicy.StatusName, Reconciler: policies, Watches: policies.Watches(), Cache: p.registry.Cache(), Workers: 1, Log: p.log("controllers")})
-	g.Go(func() error { return status.Run(ctx) })
 	endpoint := apiendpoint.New(apiendpoint.Config{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), ServiceIP: APIService, Servers: p.advertised()})
 	runner := controller.New(controller.Config{Name: "apiendpoint", Reconciler: endpoint, Watches: endpoint.Watches(), Cache: p.registry.Cache(), Workers: 1, Log: p.log("controllers")})
 	runner.Enqueue(schema.Key{Namespace: "default", Name: "kubernetes"})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +82,50 @@ func (t *Trail) Begin(r *http.Request, id string, received time.Time, a authoriz
 		return r, nil, errLost
 	}
 	return r, &Event{ctx: ctx, context: ac, long: long}, nil
+}
+
+// Refused records a request that was answered with a status code because its
+// credentials were no good, or because it had none and needed some. As upstream
+// it leaves one event, of the begin of the answer.
+func (t *Trail) Refused(r *http.Request, id string, received time.Time, a authorizer.Attributes, code int) error {
+	if t == nil {
+		return nil
+	}
+	rule := t.rules.EvaluatePolicyRule(a)
+	if rule.Level == auditinternal.LevelNone {
+		return nil
+	}
+	ctx := audit.WithAuditContext(r.Context())
+	audit.WithAuditID(ctx, types.UID(id))
+	ac := audit.AuditContextFrom(ctx)
+	if err := ac.Init(rule, t.sink); err != nil {
+		return fmt.Errorf("failed to create audit event: %w", err)
+	}
+	audit.LogRequestMetadata(ctx, r.WithContext(ctx), received, a)
+	ac.SetEventResponseStatus(&metav1.Status{Message: attempted(r), Code: int32(code)}) //nolint:gosec // a status code
+	ac.ProcessEventStage(ctx, auditinternal.StageResponseStarted)
+	return nil
+}
+
+// attempted says which kinds of credentials a request had, in upstream's words.
+func attempted(r *http.Request) string {
+	var kinds []string
+	if _, _, ok := r.BasicAuth(); ok {
+		kinds = append(kinds, "basic")
+	}
+	if kind, _, ok := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " "); ok && strings.EqualFold(kind, "bearer") {
+		kinds = append(kinds, "bearer")
+	}
+	if strings.TrimSpace(r.URL.Query().Get("access_token")) != "" {
+		kinds = append(kinds, "access_token")
+	}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		kinds = append(kinds, "x509")
+	}
+	if len(kinds) == 0 {
+		return "Authentication failed, no credentials provided"
+	}
+	return "Authentication failed, attempted: " + strings.Join(kinds, ", ")
 }
 
 // Impersonated records as whom the user acts.

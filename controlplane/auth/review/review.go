@@ -7,6 +7,7 @@ package review
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,26 @@ func Attributes(u user.Info, resource *authorizationv1.ResourceAttributes, path 
 		a.FieldSelectorRequirements, a.FieldSelectorParsingErr = fieldRequirements(s)
 	}
 	return a
+}
+
+// EvaluationError is what the status of a review says of an authorizer's error,
+// and of selectors that could not be read.
+func EvaluationError(err error, a *authorizer.AttributesRecord) string {
+	var all []string
+	if err != nil {
+		all = append(all, err.Error())
+	}
+	ignored := func(which string, some bool, err error) {
+		switch {
+		case err != nil && some:
+			all = append(all, "spec.resourceAttributes."+which+" partially ignored due to parse error")
+		case err != nil:
+			all = append(all, "spec.resourceAttributes."+which+" ignored due to parse error")
+		}
+	}
+	ignored("fieldSelector", len(a.FieldSelectorRequirements) > 0, a.FieldSelectorParsingErr)
+	ignored("labelSelector", len(a.LabelSelectorRequirements) > 0, a.LabelSelectorParsingErr)
+	return strings.Join(all, "; ")
 }
 
 func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (labels.Requirements, error) {

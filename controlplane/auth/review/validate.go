@@ -33,9 +33,15 @@ func ValidateLocal(r *authorizationv1.LocalSubjectAccessReview) field.ErrorList 
 		errs = append(errs, field.Invalid(field.NewPath("spec.resourceAttributes.namespace"), a.Namespace, "must match metadata.namespace"))
 	}
 	if a := r.Spec.NonResourceAttributes; a != nil {
-		errs = append(errs, field.Invalid(field.NewPath("spec.nonResourceAttributes"), a, "disallowed on this kind of request"))
+		errs = append(errs, field.Invalid(field.NewPath("spec.nonResourceAttributes"), shown(a), "disallowed on this kind of request"))
 	}
 	return errs
+}
+
+// shown is a path as upstream's texts have it, whose own types name their
+// fields otherwise than the API.
+func shown(a *authorizationv1.NonResourceAttributes) any {
+	return struct{ Path, Verb string }{a.Path, a.Verb}
 }
 
 func emptyMeta(m metav1.ObjectMeta, text string) field.ErrorList {
@@ -52,7 +58,7 @@ func validateSubject(resource *authorizationv1.ResourceAttributes, path *authori
 	var errs field.ErrorList
 	spec := field.NewPath("spec")
 	if resource != nil && path != nil {
-		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), path, "cannot be specified in combination with resourceAttributes"))
+		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), shown(path), "cannot be specified in combination with resourceAttributes"))
 	}
 	if resource == nil && path == nil {
 		errs = append(errs, field.Invalid(spec.Child("resourceAttributes"), path, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))

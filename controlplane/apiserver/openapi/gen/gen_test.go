@@ -36,6 +36,22 @@ func TestFresh(t *testing.T) {
 			t.Errorf("%s is stale: run go generate ./controlplane/apiserver/openapi", path)
 		}
 	}
+	plain, pb, err := swagger(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	haveDoc, havePB, err := openapi.V2()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []struct {
+		have *openapi.Document
+		want []byte
+	}{{haveDoc, plain}, {havePB, pb}} {
+		if got, err := v.have.JSON(); err != nil || !bytes.Equal(got, v.want) {
+			t.Errorf("%s is stale (%v): run go generate ./controlplane/apiserver/openapi", v.have.Path, err)
+		}
+	}
 }
 
 // TestSchema looks at one type for everything that clients use.

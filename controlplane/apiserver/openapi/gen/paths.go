@@ -61,7 +61,7 @@ func editable(r *schema.Resource) []string {
 		subs = append(subs, "status")
 	}
 	for _, s := range r.Subresources {
-		if s == "ephemeralcontainers" || s == "resize" {
+		if s == "ephemeralcontainers" || s == "resize" || s == "approval" {
 			subs = append(subs, s)
 		}
 	}

@@ -1,0 +1,73 @@
+package garbagecollector
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/schema"
+)
+
+// Owners are known by what the catalog serves when they are asked for: a
+// custom resource owns, and is owned, like any other.
+func TestCustomResources(t *testing.T) {
+	widgets := &schema.Resource{Group: "example.com", Version: "v1", Kind: "Widget", ListKind: "WidgetList", Plural: "widgets", Namespaced: true, Custom: struct{ schema.Custom }{}}
+	widgets.New = func() schema.Object {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(widgets.GVK())
+		return o
+	}
+	widget := func(name string, owners ...metav1.OwnerReference) schema.Object {
+		o := widgets.New()
+		o.SetNamespace("default")
+		o.SetName(name)
+		o.SetUID(types.UID(name))
+		o.SetOwnerReferences(owners)
+		return o
+	}
+	ofMap := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "root", UID: "root"}
+	ofWidget := func(name string) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Widget", Name: name, UID: types.UID(name)}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		live := &schema.Live{}
+		live.Publish(schema.NewCatalog(widgets))
+		f := client.NewFake()
+		f.Catalog = live
+		leaf := owned("leaf", false)
+		leaf.OwnerReferences = []metav1.OwnerReference{ofWidget("w")}
+		kept := owned("kept", false)
+		kept.OwnerReferences = []metav1.OwnerReference{ofWidget("free")}
+		for _, o := range []schema.Object{owned("root", false), widget("w", ofMap), leaf, widget("free"), kept} {
+			f.Put(o)
+		}
+		gc := New(Config{Client: f, Cache: f.Cache(), Catalog: live})
+		c := controller.New(controller.Config{Name: "gc", Reconciler: gc, Watches: gc.Watches(), Custom: gc.Custom, Catalog: live, Cache: f.Cache()})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		synctest.Wait()
+		remove(t, ctx, f, "root", metav1.DeletePropagationBackground)
+		time.Sleep(time.Minute)
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+		for _, want := range []struct {
+			r    *schema.Resource
+			name string
+			left bool
+		}{{maps, "root", false}, {widgets, "w", false}, {maps, "leaf", false}, {widgets, "free", true}, {maps, "kept", true}} {
+			if _, ok := f.Cache().Get(want.r, schema.Key{Namespace: "default", Name: want.name}); ok != want.left {
+				t.Errorf("%s %s: left %v", want.r, want.name, ok)
+			}
+		}
+	})
+}
