@@ -133,7 +133,7 @@ func TestGuard(t *testing.T) {
 		}, ""},
 		{"no finalizer", func() error { return change(c, admin, web, "", func(d deployment) { d.Finalizers = nil }) }, ""},
 		{"status", func() error {
-			return change(c, controller, web, "status", func(d deployment) { d.Status.ReadyReplicas = 3 })
+			return change(c, controller, web, "status", func(d deployment) { d.Status.Replicas, d.Status.ReadyReplicas = 3, 3 })
 		}, ""},
 		{"Git itself", func() error {
 			return patch(c, git, types.ApplyPatchType, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","labels":{"tier":"front"}},"spec":{"replicas":4,"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"web","image":"web:v1"}]}}}}`, client.WriteOptions{FieldManager: "writ", Force: true})

@@ -30,15 +30,15 @@ func (s *Server) log(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.Header().Set("Content-Type", "text/plain")
 	if pod.Spec.NodeName == "" { // nothing has been logged yet
-		x.WriteHeader(http.StatusOK)
+		x.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	u, err := s.nodeURL(pod.Spec.NodeName)
+	u, err := s.podNode(pod)
 	if err != nil {
 		return err
 	}
+	x.Header().Set("Content-Type", "text/plain")
 	u.Path = "/containerLogs/" + pod.Namespace + "/" + pod.Name + "/" + container
 	u.RawQuery = params.Encode()
 	return s.copyLog(x, u, params.Has("follow"))

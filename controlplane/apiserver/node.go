@@ -105,3 +105,13 @@ func containerOf(pod *corev1.Pod, name string) (string, error) {
 	}
 	return "", apierrors.NewBadRequest(fmt.Sprintf("a container name must be specified for pod %s, choose one of: %s", pod.Name, all))
 }
+
+// podNode is the address of the node of a pod. A node that is gone is told as
+// upstream tells it: as a pod of that name.
+func (s *Server) podNode(pod *corev1.Pod) (*url.URL, error) {
+	u, err := s.nodeURL(pod.Spec.NodeName)
+	if apierrors.IsNotFound(err) {
+		err = apierrors.NewNotFound(corev1.Resource("pods"), pod.Spec.NodeName)
+	}
+	return u, err
+}

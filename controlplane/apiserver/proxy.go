@@ -52,7 +52,7 @@ func (s *Server) stream(x *exchange, pods *schema.Resource) error {
 	if pod.Spec.NodeName == "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
 	}
-	u, err := s.nodeURL(pod.Spec.NodeName)
+	u, err := s.podNode(pod)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (s *Server) serviceURL(k schema.Key, scheme, port, id string) (*url.URL, er
 	}
 	eps := s.cfg.Store.Get(schema.ResourceFor[*corev1.Endpoints](), k)
 	if eps == nil {
-		return nil, apierrors.NewNotFound(corev1.Resource("endpoints"), k.Name)
+		return nil, apierrors.NewNotFound(corev1.Resource("services"), k.Name)
 	}
 	var found []string
 	for _, set := range eps.Object.(*corev1.Endpoints).Subsets {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -136,6 +137,9 @@ func (s *Server) serveVerb(x *exchange, r *schema.Resource) error {
 	case "delete":
 		return s.delete(x, r)
 	case "deletecollection":
+		if r == schema.ResourceFor[*corev1.Namespace]() {
+			return errMethod(r, "delete") // nobody deletes all namespaces at once
+		}
 		return s.deleteCollection(x, r)
 	}
 	return errMethod(r, rt.Verb)

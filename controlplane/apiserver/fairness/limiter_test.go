@@ -228,16 +228,21 @@ func (l *Limiter) check(t *testing.T) {
 func TestDangling(t *testing.T) {
 	s := &flowcontrolv1.FlowSchema{Spec: flowcontrolv1.FlowSchemaSpec{PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: "x"}}}
 	at := time.Unix(1e9, 0)
-	bad := withCondition(s, dangling(s, nil), at)
-	if c := bad.Status.Conditions[0]; c.Status != flowcontrolv1.ConditionTrue || c.Reason != "NotFound" {
-		t.Errorf("without level: %+v", c)
+	bad := newer(s, dangling(s, nil), at)
+	if bad.Status != flowcontrolv1.ConditionTrue || bad.Reason != "NotFound" {
+		t.Errorf("without level: %+v", bad)
 	}
-	if again := withCondition(bad, dangling(s, nil), at.Add(time.Hour)); again != nil {
-		t.Errorf("nothing new is written: %+v", again.Status)
+	s.Status.Conditions = append(s.Status.Conditions, *bad)
+	if again := newer(s, dangling(s, nil), at.Add(time.Hour)); again != nil {
+		t.Errorf("nothing new is written: %+v", again)
 	}
-	good := withCondition(bad, dangling(s, map[string]bool{"x": true}), at.Add(time.Hour))
-	if c := good.Status.Conditions; len(c) != 1 || c[0].Status != flowcontrolv1.ConditionFalse || !c[0].LastTransitionTime.Time.Equal(at.Add(time.Hour)) {
-		t.Errorf("with level: %+v", c)
+	good := newer(s, dangling(s, map[string]bool{"x": true}), at.Add(time.Hour))
+	if good.Status != flowcontrolv1.ConditionFalse || !good.LastTransitionTime.Time.Equal(at.Add(time.Hour)) {
+		t.Errorf("with level: %+v", good)
+	}
+	data, err := applied(s, good)
+	if err != nil || !strings.Contains(string(data), `"conditions":[{"type":"Dangling","status":"False"`) {
+		t.Errorf("declared: %s, %v", data, err)
 	}
 }
 

@@ -2,11 +2,13 @@ package fairness
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
@@ -23,31 +25,29 @@ func dangling(s *flowcontrolv1.FlowSchema, levels map[string]bool) flowcontrolv1
 		Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q but there is no such object", name)}
 }
 
-// withCondition returns the schema with the condition, nil when it has it.
-func withCondition(s *flowcontrolv1.FlowSchema, want flowcontrolv1.FlowSchemaCondition, now time.Time) *flowcontrolv1.FlowSchema {
-	at := -1
-	for i, c := range s.Status.Conditions {
-		if c.Type == want.Type {
-			at = i
-		}
-	}
+// newer returns the condition that a schema lacks, with the time since when it
+// holds; nil when it has it.
+func newer(s *flowcontrolv1.FlowSchema, want flowcontrolv1.FlowSchemaCondition, now time.Time) *flowcontrolv1.FlowSchemaCondition {
 	want.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
-	if at >= 0 {
-		have := s.Status.Conditions[at]
-		if have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message {
+	for _, have := range s.Status.Conditions {
+		switch {
+		case have.Type != want.Type:
+			continue
+		case have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message:
 			return nil
-		}
-		if have.Status == want.Status {
+		case have.Status == want.Status:
 			want.LastTransitionTime = have.LastTransitionTime
 		}
 	}
-	s = s.DeepCopy()
-	if at >= 0 {
-		s.Status.Conditions[at] = want
-	} else {
-		s.Status.Conditions = append(s.Status.Conditions, want)
-	}
-	return s
+	return &want
+}
+
+// applied is what the limiter declares of a schema's status.
+func applied(s *flowcontrolv1.FlowSchema, c *flowcontrolv1.FlowSchemaCondition) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"apiVersion": flowcontrolv1.SchemeGroupVersion.String(), "kind": "FlowSchema",
+		"metadata": map[string]any{"name": s.Name}, "status": map[string]any{"conditions": []any{c}},
+	})
 }
 
 // report writes the conditions that have changed. One that fails is tried again
@@ -61,11 +61,16 @@ func report(ctx context.Context, cfg Config, r *schema.Resource, schemas []*flow
 		known[l.Name] = true
 	}
 	for _, s := range schemas {
-		want := withCondition(s, dangling(s, known), time.Now())
+		want := newer(s, dangling(s, known), time.Now())
 		if want == nil {
 			continue
 		}
-		if _, err := cfg.Client.Update(ctx, r, want, client.WriteOptions{Subresource: "status", FieldManager: "api-priority-and-fairness-config-consumer-v1"}); err != nil {
+		data, err := applied(s, want)
+		if err == nil {
+			_, err = cfg.Client.Patch(ctx, r, schema.KeyOf(s), types.ApplyPatchType, data, client.WriteOptions{
+				Subresource: "status", FieldManager: "api-priority-and-fairness-config-consumer-v1", Force: true})
+		}
+		if err != nil {
 			cfg.Log.Debug("status of a FlowSchema was not written", "schema", s.Name, "err", err)
 		}
 	}
