@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -206,6 +207,10 @@ func foreignWrites(i, n int) *pb.TxnRequest {
 func compareWithEtcd(t *testing.T, s *Store, r *schema.Resource) {
 	t.Helper()
 	snap := s.Snapshot(r)
+	// etcd tells its watchers of a revision a moment before it is readable.
+	for s.etcd.KV().Rev() < snap.Version().Main() {
+		runtime.Gosched()
+	}
 	got, err := s.etcd.KV().Range(t.Context(), []byte(root+r.StoragePrefix+"/"), []byte(root+r.StoragePrefix+"0"),
 		mvcc.RangeOptions{Rev: snap.Version().Main()})
 	if err != nil {
