@@ -26,7 +26,7 @@ func storyActs(t *testing.T, c *cluster, _ string) {
 
 	contains(t, "kubectl exec", k("exec", "deploy/web", "--", "/writ", "version"), "writ")
 	out, err := c.run(c.bin("kubectl"), admin, "-n", "scratch", "exec", "deploy/web", "--", "/writ", "no-such-command")
-	if err == nil || !strings.Contains(out, "command terminated with exit code 2") {
+	if err == nil || !strings.Contains(out, "command terminated with exit code 1") {
 		t.Errorf("kubectl exec of a command that fails: %v\n%s", err, out)
 	}
 	pod := k("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}")
