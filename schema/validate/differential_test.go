@@ -29,8 +29,8 @@ func cueAccepts(r *schema.Resource, expr ast.Expr) bool {
 // all three: JSON Schema, CUE and the walk that explains.
 func TestJSONSchemaAgreesWithCUE(t *testing.T) {
 	rounds := 20
-	if testing.Short() {
-		rounds = 4
+	if testing.Short() || raceEnabled { // there is no concurrency in it to watch
+		rounds = 3
 	}
 	if s := os.Getenv("WRIT_MUTATIONS"); s != "" {
 		n, err := strconv.Atoi(s)
