@@ -9,6 +9,7 @@ import (
 	"reflect"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -204,7 +205,24 @@ func DecodeStorage(r *Resource, data []byte) (Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read stored %s: %w", r, err)
 	}
+	defaultOnRead(o)
 	return o, nil
+}
+
+// defaultOnRead fills in what Kubernetes stores without and shows with: it
+// clears the status of a new object after its defaults were set, and sets them
+// again whenever it reads.
+func defaultOnRead(o Object) {
+	switch o := o.(type) {
+	case *corev1.PersistentVolumeClaim:
+		if o.Status.Phase == "" {
+			o.Status.Phase = corev1.ClaimPending
+		}
+	case *corev1.PersistentVolume:
+		if o.Status.Phase == "" {
+			o.Status.Phase = corev1.VolumePending
+		}
+	}
 }
 
 func decodeStorage(r *Resource, data []byte) (Object, error) {
