@@ -16,13 +16,10 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/custom"
 )
 
@@ -164,33 +161,4 @@ func post(ctx context.Context, h *http.Client, to string, review []byte) ([]byte
 		return nil, apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, kschema.GroupResource{}, "", string(answer), 0, true)
 	}
 	return answer, nil
-}
-
-// ClusterIPs resolves services by their ClusterIP, as upstream's API server
-// does.
-func ClusterIPs(cache client.Cache) func(ctx context.Context, namespace, name string, port int32) (string, error) {
-	services := schema.ResourceFor[*corev1.Service]()
-	return func(_ context.Context, namespace, name string, port int32) (string, error) {
-		o, ok := cache.Get(services, schema.Key{Namespace: namespace, Name: name})
-		if !ok {
-			return "", apierrors.NewNotFound(services.GroupResource(), name)
-		}
-		svc, ok := o.(*corev1.Service)
-		if !ok {
-			return "", fmt.Errorf("service %s/%s is a %T", namespace, name, o)
-		}
-		host := svc.Spec.ClusterIP
-		switch {
-		case svc.Spec.Type == corev1.ServiceTypeExternalName:
-			return net.JoinHostPort(svc.Spec.ExternalName, strconv.Itoa(int(port))), nil
-		case host == "" || host == corev1.ClusterIPNone:
-			return "", fmt.Errorf("no ClusterIP of service %s/%s to connect to", namespace, name)
-		}
-		for _, p := range svc.Spec.Ports {
-			if p.Port == port {
-				return net.JoinHostPort(host, strconv.Itoa(int(port))), nil
-			}
-		}
-		return "", fmt.Errorf("no service port %d found for service %q", port, name)
-	}
 }

@@ -97,7 +97,7 @@ func commitOf(g *Registry) int {
 
 // killsFlag makes the test as long as one likes: every life of a child is one
 // random point at which it ends.
-var killsFlag = flag.Int("kills", 5, "how many times the kill test kills its child")
+var killsFlag = flag.Int("kills", 105, "how many times the kill test kills its child")
 
 // TestKillTransact kills a process that applies commits of 500 objects, at
 // random moments. What it leaves is always a whole commit, and no address is

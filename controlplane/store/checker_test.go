@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,7 +214,7 @@ func (h *history) check(t *testing.T) {
 // says that it no longer knows.
 func TestKillWatchers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
-	for range *killsFlag / 2 {
+	for range cmp.Or(*killsFlag, 8) / 2 {
 		_, version := runAndKill(t, dir, time.Duration(rand.Int64N(int64(40*time.Millisecond))))
 		s, stop := open(t, Config{Dir: dir})
 		if _, err := s.Watch(configMaps, 1); !errors.Is(err, ErrExpired) {
