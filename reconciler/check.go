@@ -14,9 +14,16 @@ import (
 
 // World is what a commit is planned against.
 type World struct {
-	Repository  string
+	Repository string
+	// Spec is what the Repository object says; nil: nothing but defaults.
+	Spec *v1alpha1.RepositorySpec
+	// Priorities of all repositories, by name.
+	Priorities  map[string]int32
 	Live        plan.Live
 	Inventories []*v1alpha1.Inventory
+	// AllowDeletes lifts the deletion budget: a rollback takes back what the
+	// failed commit made.
+	AllowDeletes bool
 	// Unreadable says of which kinds the live objects cannot be read.
 	Unreadable func(*schema.Resource) bool
 }
@@ -50,7 +57,7 @@ func (e *evaluator) plan(ctx context.Context, t render.Tree, c Commit, w World, 
 		return nil, nil, err
 	}
 	findings := append(ev.findings, validate.Objects(ev.heads(), namespaceExists(w.Live))...)
-	if len(findings) > 0 {
+	if len(findings) > 0 && !ev.leave(findings, w) {
 		return &plan.Plan{Findings: validate.Sort(findings)}, ev, nil
 	}
 	p, err := ev.plan(ctx, c, w)
@@ -58,11 +65,31 @@ func (e *evaluator) plan(ctx context.Context, t render.Tree, c Commit, w World, 
 }
 
 // plan computes the plan of an evaluated tree against the world as it is now.
+// Where the repository goes on without the files that have findings, they are
+// left out until the rest can be applied.
 func (ev *evaluation) plan(ctx context.Context, c Commit, w World) (*plan.Plan, error) {
-	in := plan.Input{Repository: w.Repository, SHA: c.SHA, Author: c.Author, Time: c.Time,
-		Inventories: w.Inventories, Live: w.Live, AllowDeletes: allowsDeletes(c.Message)}
+	for {
+		p, err := ev.compute(ctx, c, w)
+		if err != nil || len(p.Findings) == 0 || !ev.leave(p.Findings, w) {
+			return p, err
+		}
+	}
+}
+
+func (ev *evaluation) compute(ctx context.Context, c Commit, w World) (*plan.Plan, error) {
+	in := plan.Input{Repository: w.Repository, SHA: c.SHA, Author: c.Author, Time: c.Time, Priorities: w.Priorities,
+		Inventories: w.Inventories, Live: w.Live, Unreadable: w.Unreadable, AllowDeletes: w.AllowDeletes || allowsDeletes(c.Message)}
+	if s := w.Spec; s != nil {
+		in.Ignore, in.KeepUndeclared = s.Ignore, s.Prune != nil && !*s.Prune
+		if s.Deletions != nil {
+			in.MaxDeletes, in.MaxDeletePercent = s.Deletions.MaxObjects, s.Deletions.MaxPercent
+		}
+	}
 	inventories := inventoriesOf(w.Inventories, w.Repository)
 	for i := range ev.units {
+		if ev.left[ev.units[i].Path] {
+			continue
+		}
 		u := ev.desired(i)
 		if plan.Stale(&u, inventories[u.Path], w.Live) {
 			if err := ev.load(ctx, i); err != nil {
@@ -72,7 +99,9 @@ func (ev *evaluation) plan(ctx context.Context, c Commit, w World) (*plan.Plan, 
 		}
 		in.Units = append(in.Units, u)
 	}
-	in.Unreadable = w.Unreadable
+	for path := range ev.left {
+		in.Units = append(in.Units, plan.Unit{Path: path, Broken: true})
+	}
 	p := plan.Compute(in)
 	ev.locate(ctx, p.Findings)
 	p.Findings = validate.Sort(p.Findings)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/apply"
+	"github.com/writ-os/writ/reconciler/health"
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/report"
@@ -21,49 +22,106 @@ import (
 // what it reads.
 const maxConflicts = 20
 
-// do brings one commit into the cluster. An error is one that may go away; a
-// commit that is refused is done.
-func (r *Reconciler) do(ctx context.Context, c Commit) error {
-	seen := time.Now()
-	obj, err := r.pending(ctx, c, seen)
+// do brings one commit into the cluster: the head, or, where failed is one
+// that did not become healthy, the commit to go back to. An error is one that
+// may go away; a commit that is refused is done.
+func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) error {
+	e := &entry{seen: time.Now(), failed: failed}
+	obj, err := r.pending(ctx, c, e.seen)
 	if err != nil {
 		return err
+	}
+	if findings, err := r.verify(ctx, c, e); err != nil {
+		return wrap("verify commit", err)
+	} else if len(findings) > 0 {
+		return r.refuse(ctx, obj, findings, e)
 	}
 	t, err := r.cfg.Source.Tree(c.SHA)
 	if err != nil {
 		return wrap("read tree", err)
 	}
-	p, ev, err := r.eval.plan(ctx, t, c, r.world(), r.first)
+	w := r.world()
+	w.AllowDeletes = failed != nil
+	p, ev, err := r.eval.plan(ctx, t, c, w, r.first)
 	if err != nil {
 		return err
 	}
+	e.planned = time.Now()
 	for range maxConflicts {
-		if len(p.Findings) > 0 {
-			return r.refuse(ctx, obj, p.Findings)
+		if len(p.Findings) == 0 && failed == nil {
+			if p.Findings, err = r.allow(ctx, c, p); err != nil {
+				return wrap("check who may change what", err)
+			}
 		}
-		err := r.apply(ctx, obj, p, ev, seen)
+		if len(p.Findings) > 0 {
+			return r.refuse(ctx, obj, p.Findings, e)
+		}
+		err := r.apply(ctx, obj, p, ev, e)
 		var refused *apply.Refused
 		switch {
 		case err == nil:
-			r.metrics.apply.Observe(time.Since(seen).Seconds())
+			r.metrics.apply.Observe(time.Since(e.seen).Seconds())
 			return nil
 		case errors.As(err, &refused):
 			ev.locate(ctx, refused.Findings)
-			return r.refuse(ctx, obj, refused.Findings)
+			if !ev.leave(refused.Findings, w) {
+				return r.refuse(ctx, obj, refused.Findings, e)
+			}
 		case !errors.Is(err, apply.ErrConflict):
 			return err
 		}
-		if p, err = ev.plan(ctx, c, r.world()); err != nil {
+		w = r.world()
+		w.AllowDeletes = failed != nil
+		if p, err = ev.plan(ctx, c, w); err != nil {
 			return err
 		}
 	}
 	return apply.ErrConflict
 }
 
+// entry is one try of bringing a commit in.
+type entry struct {
+	seen, planned time.Time
+	signature     *v1alpha1.CommitSignature
+	failed        *v1alpha1.Commit // that is rolled back
+}
+
+// verify asks who has signed the commits since the last one. What was applied
+// and healthy once needs no second look.
+func (r *Reconciler) verify(ctx context.Context, c Commit, e *entry) ([]v1alpha1.Finding, error) {
+	if r.cfg.Trust == nil || e.failed != nil {
+		return nil, nil
+	}
+	signature, findings, err := r.cfg.Trust.Verify(ctx, r.applied(), c.SHA)
+	e.signature = signature
+	return findings, err
+}
+
+func (r *Reconciler) allow(ctx context.Context, c Commit, p *plan.Plan) ([]v1alpha1.Finding, error) {
+	if r.cfg.Trust == nil {
+		return nil, nil
+	}
+	return r.cfg.Trust.Allow(ctx, r.applied(), c.SHA, p)
+}
+
+// applied is the commit that is in force; "" before the first.
+func (r *Reconciler) applied() string {
+	repo, _ := r.repository()
+	if repo == nil {
+		return ""
+	}
+	return repo.Status.Applied
+}
+
 // world is the cluster as it is now.
 func (r *Reconciler) world() World {
 	cache := r.cfg.Client.Cache()
-	return World{Repository: r.cfg.Repository, Live: cache, Inventories: client.CachedList[*v1alpha1.Inventory](cache, "")}
+	w := World{Repository: r.cfg.Repository, Spec: r.spec(), Live: cache, Priorities: map[string]int32{},
+		Inventories: client.CachedList[*v1alpha1.Inventory](cache, "")}
+	for _, repo := range client.CachedList[*v1alpha1.Repository](cache, "") {
+		w.Priorities[repo.Name] = repo.Spec.Priority
+	}
+	return w
 }
 
 // pending makes sure that there is a Commit object, and returns it.
@@ -83,49 +141,114 @@ func (r *Reconciler) pending(ctx context.Context, c Commit, now time.Time) (*v1a
 
 // apply stores the plan, the status of the commit and of the repository, and
 // the end of older commits, in one transaction; then it follows the objects.
-func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Plan, ev *evaluation, seen time.Time) error {
+// What has to wait for others to be healthy is applied later.
+func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Plan, ev *evaluation, e *entry) error {
 	now := time.Now()
-	again := p.Empty() && (obj.Status.Phase == v1alpha1.CommitApplied || obj.Status.Phase == v1alpha1.CommitHealthy)
+	again := p.Empty() && e.failed == nil && len(ev.left) == 0 && inForce(obj)
 	next := obj.DeepCopy()
-	ops := r.closing(next)
+	ops := r.closing(next, e.failed)
 	if !again {
-		report.Applied(next, p, seen, now)
+		report.Applied(next, p, report.Times{Seen: e.seen, Planned: e.planned, Applied: now})
+		next.Status.Signature = e.signature
+		if len(ev.leftFindings) > 0 {
+			report.Partly(next, ev.leftFindings, len(ev.left), now)
+		}
 		ops = append(ops, report.Status(next))
 	}
-	if op, ok := r.repositoryOp(next.Spec.SHA, now); ok {
+	if e.failed != nil {
+		ops = append(ops, report.Status(report.RolledBack(e.failed, next)))
+	}
+	if op, ok := r.repositoryOp(next, p, e.failed, now); ok {
 		ops = append(ops, op)
 	}
+	held := plan.Gate(p, ev.kept(), r.healthy)
 	out, err := apply.Do(ctx, r.cfg.Client, p, ops...)
 	if err != nil {
+		p.Ops = append(p.Ops, heldOps(held)...)
 		return err
 	}
 	if !again {
 		report.Stored(next, time.Now())
 	}
 	r.remember(p, out)
-	ev.drop()
 	r.commit, r.current, r.first = next, ev, false
 	clear(r.dirty)
-	if err := r.watch.follow(ctx, ev.heads()); err != nil {
+	r.hold(held)
+	r.anew(p)
+	heads := ev.kept()
+	ev.drop()
+	if err := r.watch.follow(ctx, heads); err != nil {
 		return err
 	}
+	r.shadowed.Store(p.Shadowed > 0)
 	r.metrics.declared.Set(float64(p.Declared))
 	if !again {
-		r.metrics.commits.WithLabelValues("applied").Inc()
-		r.log.Info("commit applied", "commit", next.Spec.SHA, "created", next.Status.Created, "updated", next.Status.Updated,
-			"deleted", next.Status.Deleted, "unchanged", next.Status.Unchanged, "took", time.Since(seen))
-		r.event(ctx, next, "Normal", "Applied", fmt.Sprintf("%s: %d created, %d updated, %d deleted, %d unchanged",
-			report.Title(next.Spec.Message), next.Status.Created, next.Status.Updated, next.Status.Deleted, next.Status.Unchanged))
+		r.tell(ctx, next, e)
 	}
 	r.progress(ctx, time.Now())
 	return nil
 }
 
-// closing ends the commits before.
-func (r *Reconciler) closing(c *v1alpha1.Commit) []client.Op {
+// inForce says whether a commit has been applied and is judged by its objects.
+func inForce(c *v1alpha1.Commit) bool {
+	switch c.Status.Phase {
+	case v1alpha1.CommitApplied, v1alpha1.CommitHealthy:
+		return true
+	case v1alpha1.CommitFailed:
+		return c.Status.Reason == report.ReasonLate || c.Status.Reason == report.ReasonNoWayBack
+	}
+	return false
+}
+
+// tell says that a commit has entered.
+func (r *Reconciler) tell(ctx context.Context, c *v1alpha1.Commit, e *entry) {
+	r.metrics.commits.WithLabelValues("applied").Inc()
+	r.log.Info("commit applied", "commit", c.Spec.SHA, "created", c.Status.Created, "updated", c.Status.Updated,
+		"deleted", c.Status.Deleted, "unchanged", c.Status.Unchanged, "took", time.Since(e.seen))
+	r.event(ctx, c, "Normal", "Applied", fmt.Sprintf("%s: %d created, %d updated, %d deleted, %d unchanged",
+		report.Title(c.Spec.Message), c.Status.Created, c.Status.Updated, c.Status.Deleted, c.Status.Unchanged))
+	if e.failed != nil {
+		r.metrics.commits.WithLabelValues("rolledback").Inc()
+		r.event(ctx, e.failed, "Warning", "RolledBack", "back to "+short(c.Spec.SHA)+": "+report.Title(c.Spec.Message))
+	}
+}
+
+// healthy says whether an object is as its author wanted it to be.
+func (r *Reconciler) healthy(ref render.Ref) bool {
+	o, ok := r.cfg.Client.Cache().Get(ref.Resource, ref.Key)
+	return ok && health.Of(o).Status == health.Healthy
+}
+
+// hold notes what waits.
+func (r *Reconciler) hold(held []plan.Held) {
+	clear(r.held)
+	for i := range held {
+		r.held[held[i].Ref] = held[i].For
+	}
+}
+
+// anew has what was deleted to be replaced made again, as soon as it is gone.
+func (r *Reconciler) anew(p *plan.Plan) {
+	for i := range p.Ops {
+		if p.Ops[i].Action == plan.Replace {
+			r.dirty[p.Ops[i].Ref] = true
+		}
+	}
+}
+
+func heldOps(held []plan.Held) []plan.Op {
+	out := make([]plan.Op, len(held))
+	for i := range held {
+		out[i] = held[i].Op
+	}
+	return out
+}
+
+// closing ends the commits before; a failed one is told of by itself.
+func (r *Reconciler) closing(c, failed *v1alpha1.Commit) []client.Op {
 	var mine []*v1alpha1.Commit
 	for _, o := range client.CachedList[*v1alpha1.Commit](r.cfg.Client.Cache(), "") {
-		if o.Spec.Repository == r.cfg.Repository {
+		if o.Spec.Repository == r.cfg.Repository && (failed == nil || o.Name != failed.Name) {
 			mine = append(mine, o)
 		}
 	}
@@ -145,13 +268,17 @@ func (r *Reconciler) remember(p *plan.Plan, out []schema.Object) {
 
 // refuse says why a commit does not enter. The commit that is applied stays,
 // and is followed as before.
-func (r *Reconciler) refuse(ctx context.Context, obj *v1alpha1.Commit, findings []v1alpha1.Finding) error {
+func (r *Reconciler) refuse(ctx context.Context, obj *v1alpha1.Commit, findings []v1alpha1.Finding, e *entry) error {
 	now := time.Now()
+	if e.failed != nil {
+		return r.stuck(ctx, e.failed, findings)
+	}
 	next := obj.DeepCopy()
 	if next.Status.Phase == v1alpha1.CommitFailed && next.Status.Reason == "Refused" && len(next.Status.Findings) == len(findings) {
 		return r.resume(ctx)
 	}
 	report.Refused(next, findings, now)
+	next.Status.Signature = e.signature
 	ops := []client.Op{report.Status(next)}
 	if op, ok := r.repositoryRefused(next, now); ok {
 		ops = append(ops, op)

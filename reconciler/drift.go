@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/apply"
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
@@ -26,13 +30,17 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 		return err
 	}
 	w := r.world()
-	p := plan.Drift(plan.Input{Repository: r.cfg.Repository, Units: units, Inventories: w.Inventories, Live: w.Live})
+	p := plan.Drift(plan.Input{Repository: r.cfg.Repository, Units: units, Inventories: w.Inventories, Live: w.Live,
+		Priorities: w.Priorities, Ignore: w.Spec.Ignore})
 	p.Findings = nil // they belong to a commit; here what can be healed is
+	waited := maps.Clone(r.held)
+	r.hold(plan.Gate(p, r.current.kept(), r.healthy))
 	if len(p.Ops) == 0 {
 		clear(r.dirty)
 		return nil
 	}
-	out, err := apply.Do(ctx, r.cfg.Client, p)
+	ops := r.drifted(p, waited, time.Now())
+	out, err := apply.Do(ctx, r.cfg.Client, p, ops...)
 	var refused *apply.Refused
 	switch {
 	case errors.As(err, &refused):
@@ -42,10 +50,41 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 	}
 	r.remember(p, out)
 	clear(r.dirty)
+	r.anew(p)
 	for i := range p.Ops {
-		r.healed(ctx, &p.Ops[i], out[i])
+		if waited[p.Ops[i].Ref] == "" {
+			r.healed(ctx, &p.Ops[i], out[i])
+		}
 	}
 	return nil
+}
+
+// maxDrifted is how many objects a Repository names that have drifted.
+const maxDrifted = 20
+
+// drifted reports what is put back. What has waited for others has not
+// drifted.
+func (r *Reconciler) drifted(p *plan.Plan, waited map[render.Ref]string, now time.Time) []client.Op {
+	var found []v1alpha1.ObjectHealth
+	for i := range p.Ops {
+		if op := &p.Ops[i]; waited[op.Ref] == "" && len(found) < maxDrifted {
+			found = append(found, v1alpha1.ObjectHealth{Object: op.Ref.String(), Health: "Healed", Message: what(op)})
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	op, _ := r.repositoryStatus(now, func(s *v1alpha1.RepositoryStatus) bool {
+		s.Drifted = append(found, slices.DeleteFunc(s.Drifted, func(o v1alpha1.ObjectHealth) bool {
+			return slices.ContainsFunc(found, func(f v1alpha1.ObjectHealth) bool { return f.Object == o.Object })
+		})...)
+		s.Drifted = s.Drifted[:min(len(s.Drifted), maxDrifted)]
+		return true
+	})
+	if op.Object == nil {
+		return nil
+	}
+	return []client.Op{op}
 }
 
 // dirtyUnits reads the manifests of the objects that were touched.
@@ -80,25 +119,43 @@ func (r *Reconciler) anyDirty(heads []render.Head) bool {
 	return false
 }
 
-// progress writes how far the applied commit has come, if that has changed.
+// progress writes how far the applied commit has come, if that has changed,
+// and goes back to the last healthy one where that is asked for.
 func (r *Reconciler) progress(ctx context.Context, now time.Time) {
 	r.status = time.Time{}
 	if r.commit == nil {
 		return
 	}
 	h := r.watch.health()
+	h.Waiting = r.waiting()
 	r.metrics.unready.Set(float64(h.Total - h.Ready))
 	next := r.commit.DeepCopy()
-	if !report.Progress(next, h, now, r.cfg.HealthTimeout) {
-		return
+	if report.Progress(next, h, now, r.deadline()) {
+		ops := []client.Op{report.Status(next)}
+		if op, ok := r.repositoryHealthy(next, now); ok {
+			ops = append(ops, op)
+		}
+		if _, err := apply.Do(ctx, r.cfg.Client, &plan.Plan{}, ops...); err != nil {
+			r.log.Warn("commit status not written", "commit", next.Spec.SHA, "err", err)
+			r.status = now.Add(minRetry)
+			return
+		}
+		r.moved(ctx, r.commit, next)
+		r.commit = next
 	}
-	if _, err := apply.Do(ctx, r.cfg.Client, &plan.Plan{}, report.Status(next)); err != nil {
-		r.log.Warn("commit status not written", "commit", next.Spec.SHA, "err", err)
-		r.status = now.Add(minRetry)
-		return
+	r.rollback(ctx, now)
+}
+
+// waiting is what the ops that wait are waiting for, in a few words.
+func (r *Reconciler) waiting() string {
+	all := slices.Sorted(maps.Values(r.held))
+	if i := slices.IndexFunc(all, func(s string) bool { return strings.HasPrefix(s, "wave ") }); i > 0 {
+		return all[i]
 	}
-	r.moved(ctx, r.commit, next)
-	r.commit = next
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]
 }
 
 // moved tells of a change of phase.

@@ -20,6 +20,11 @@ type evaluation struct {
 	units    []render.Unit
 	checked  []*checked // one for each unit
 	findings []v1alpha1.Finding
+
+	// left are the paths of units that are left out, with what is wrong with
+	// them, where the repository goes on without.
+	left         map[string]bool
+	leftFindings []v1alpha1.Finding
 }
 
 // checked is a unit that has been rendered and validated. It is remembered by

@@ -8,6 +8,9 @@
 // that Git declares (field manager "writ"), Inventory objects, Commit objects
 // and the Repository object of its source.
 //
+// There is one Reconciler for each Repository; Fleet runs those that Git
+// declares.
+//
 // It promises that a commit enters the cluster whole or not at all, that a bad
 // commit changes nothing and holds up nobody, that what someone else changes of
 // what Git declares is put back, and that nothing is deleted that the
@@ -18,11 +21,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -34,13 +39,25 @@ type Config struct {
 	Source Source
 	// Repository is the name of the Repository object. Default "cluster".
 	Repository string
-	// Spec is what the Repository object says, as the flags give it.
+	// Spec is what the Repository object says, as the flags give it. What Git
+	// says of the object stands before it.
 	Spec v1alpha1.RepositorySpec
-	// HealthTimeout is how long a commit may take to become healthy. Default
-	// 10 minutes.
-	HealthTimeout time.Duration
-	Log           *slog.Logger
-	Metrics       prometheus.Registerer // nil: none
+	// Declared says that the Repository object is there already and is not
+	// this reconciler's to make.
+	Declared bool
+	// Trust decides whether a commit may enter; nil: every commit may.
+	Trust   Trust
+	Log     *slog.Logger
+	Metrics prometheus.Registerer // nil: none
+}
+
+// Trust decides whether commits may enter the cluster.
+type Trust interface {
+	// Verify checks every commit after base, up to head. base is "" when none
+	// has been applied. Findings refuse the commit.
+	Verify(ctx context.Context, base, head string) (*v1alpha1.CommitSignature, []v1alpha1.Finding, error)
+	// Allow says who may change what of the plan.
+	Allow(ctx context.Context, base, head string, p *plan.Plan) ([]v1alpha1.Finding, error)
 }
 
 // Delays of the loop. They pace writes of status and repeated failures, never
@@ -61,6 +78,9 @@ type Reconciler struct {
 	metrics *metrics
 	eval    *evaluator
 	watch   *watch
+	replan  chan struct{}
+	// shadowed says that other repositories declare objects of this one.
+	shadowed atomic.Bool
 
 	// Only the goroutine of Run touches these.
 	commit  *v1alpha1.Commit // that is applied, as last stored
@@ -68,6 +88,7 @@ type Reconciler struct {
 	current *evaluation      // of the applied commit
 	first   bool             // nothing has been applied by this process yet
 	dirty   map[render.Ref]bool
+	held    map[render.Ref]string // ops that wait, and for what
 	ours    map[render.Ref]string // versions that the last writes made
 	retry   backoff               // of the head
 	heal    backoff
@@ -79,20 +100,20 @@ func New(cfg Config) *Reconciler {
 	if cfg.Repository == "" {
 		cfg.Repository = "cluster"
 	}
-	if cfg.HealthTimeout == 0 {
-		cfg.HealthTimeout = 10 * time.Minute
-	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Reconciler{cfg: cfg, log: cfg.Log.With("repository", cfg.Repository), metrics: newMetrics(cfg.Metrics),
-		eval: newEvaluator(), watch: newWatch(cfg.Client.Cache()), first: true,
-		dirty: map[render.Ref]bool{}, ours: map[render.Ref]string{}}
+		eval: newEvaluator(), replan: make(chan struct{}, 1), watch: newWatch(cfg.Client.Cache()), first: true,
+		dirty: map[render.Ref]bool{}, held: map[render.Ref]string{}, ours: map[render.Ref]string{}}
 }
 
 // Run follows the branch until ctx is done.
 func (r *Reconciler) Run(ctx context.Context) error {
 	if err := r.declareRepository(ctx); err != nil {
+		return err
+	}
+	if err := r.subscribe(ctx); err != nil {
 		return err
 	}
 	heads := make(chan fetched, 1)
@@ -110,6 +131,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			r.arrived(ctx, f)
 		case <-r.watch.notify:
 			r.events()
+		case <-r.replan:
+			r.planAgain()
 		case <-timer.C:
 		}
 		if err := r.step(ctx); err != nil && ctx.Err() == nil {
@@ -126,7 +149,7 @@ func (r *Reconciler) step(ctx context.Context) error {
 		r.retry = backoff{at: now.Add(suspendCheck)}
 	}
 	if r.head != nil && r.retry.due(now) {
-		if err := r.do(ctx, *r.head); err != nil {
+		if err := r.do(ctx, *r.head, nil); err != nil {
 			r.retry.failed(now)
 			r.log.Warn("commit not applied yet", "commit", r.head.SHA, "err", err)
 		} else {
@@ -165,7 +188,7 @@ func (r *Reconciler) wait(now time.Time) time.Duration {
 		sooner(r.status)
 	}
 	if c := r.commit; c != nil && c.Status.Phase == v1alpha1.CommitApplied && c.Status.AppliedTime != nil {
-		deadline := c.Status.AppliedTime.Add(r.cfg.HealthTimeout)
+		deadline := c.Status.AppliedTime.Add(r.deadline())
 		if r.status.IsZero() {
 			r.status = deadline
 		}
@@ -184,6 +207,9 @@ func (r *Reconciler) events() {
 			}
 			r.dirty[ref] = true
 		}
+	}
+	for ref := range r.held {
+		r.dirty[ref] = true // what they wait for may have become healthy
 	}
 	if due := now.Add(statusDelay); r.commit != nil && (r.status.IsZero() || due.Before(r.status)) {
 		r.status = due
@@ -252,6 +278,12 @@ func (r *Reconciler) arrived(ctx context.Context, f fetched) {
 	}
 	if r.commit != nil && r.commit.Spec.SHA == f.commit.SHA && r.head == nil {
 		r.repositoryReady(ctx, f.commit.SHA)
+		return
+	}
+	if r.rejected(f.commit.SHA) {
+		if err := r.stay(ctx, f.commit.SHA); err != nil {
+			r.log.Warn("applied commit not followed", "err", err)
+		}
 		return
 	}
 	if r.head == nil || r.head.SHA != f.commit.SHA {

@@ -52,12 +52,13 @@ type memSource struct {
 	mu      sync.Mutex
 	head    Commit
 	trees   map[string]memTree
+	commits map[string]Commit
 	err     error
 	changed chan struct{}
 }
 
 func newMemSource() *memSource {
-	return &memSource{trees: map[string]memTree{}, changed: make(chan struct{}, 1), err: errors.New("the branch main does not exist")}
+	return &memSource{trees: map[string]memTree{}, commits: map[string]Commit{}, changed: make(chan struct{}, 1), err: errors.New("the branch main does not exist")}
 }
 
 func (s *memSource) push(t memTree, message string) string {
@@ -65,10 +66,19 @@ func (s *memSource) push(t memTree, message string) string {
 	sha := hash(fmt.Sprint(t, message, len(s.trees)))
 	s.trees[sha] = t
 	s.head = Commit{SHA: sha, Parent: s.head.SHA, Author: "Ada <ada@example.com>", Message: message, Time: time.Unix(1700000000, 0)}
+	s.commits[sha] = s.head
 	s.err = nil
 	s.mu.Unlock()
 	s.notify()
 	return sha
+}
+
+// reset moves the branch to a commit that was pushed before.
+func (s *memSource) reset(sha string) {
+	s.mu.Lock()
+	s.head = s.commits[sha]
+	s.mu.Unlock()
+	s.notify()
 }
 
 func (s *memSource) fail(err error) {
@@ -89,6 +99,15 @@ func (s *memSource) Fetch(context.Context) (Commit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.head, s.err
+}
+
+func (s *memSource) Commit(sha string) (Commit, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c, ok := s.commits[sha]; ok {
+		return c, nil
+	}
+	return Commit{}, errors.New("no such commit")
 }
 
 func (s *memSource) Tree(sha string) (render.Tree, error) {

@@ -21,6 +21,29 @@ func (r *Reconciler) repository() (*v1alpha1.Repository, bool) {
 	return client.Cached[*v1alpha1.Repository](r.cfg.Client.Cache(), schema.Key{Name: r.cfg.Repository})
 }
 
+// spec is what holds of the repository: the object, and before there is one,
+// the flags.
+func (r *Reconciler) spec() *v1alpha1.RepositorySpec {
+	if repo, ok := r.repository(); ok {
+		return &repo.Spec
+	}
+	return &r.cfg.Spec
+}
+
+// deadline is how long a commit may take to become healthy.
+func (r *Reconciler) deadline() time.Duration {
+	s := r.spec()
+	switch {
+	case s.Rollback != nil && s.Rollback.After != nil:
+		return s.Rollback.After.Duration
+	case s.HealthTimeout != nil:
+		return s.HealthTimeout.Duration
+	}
+	return defaultHealthTimeout
+}
+
+const defaultHealthTimeout = 10 * time.Minute
+
 // suspended says whether the repository is not to be read for now.
 func (r *Reconciler) suspended() bool {
 	repo, ok := r.repository()
@@ -30,6 +53,9 @@ func (r *Reconciler) suspended() bool {
 // declareRepository makes the Repository object say what the flags say. Where
 // Git declares the object itself, Git's word stands.
 func (r *Reconciler) declareRepository(ctx context.Context) error {
+	if r.cfg.Declared {
+		return nil
+	}
 	want := &v1alpha1.Repository{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Repository"},
 		ObjectMeta: metav1.ObjectMeta{Name: r.cfg.Repository},
@@ -60,13 +86,33 @@ func declaredByGit(o schema.Object) bool {
 	return false
 }
 
-// repositoryOp reports the head as applied; false when it says so already.
-func (r *Reconciler) repositoryOp(sha string, now time.Time) (client.Op, bool) {
+// repositoryOp reports a commit as applied; false when it says so already.
+// After a rollback the head is another, which is remembered as failed.
+func (r *Reconciler) repositoryOp(c *v1alpha1.Commit, p *plan.Plan, failed *v1alpha1.Commit, now time.Time) (client.Op, bool) {
+	sha := c.Spec.SHA
 	return r.repositoryStatus(now, func(s *v1alpha1.RepositoryStatus) bool {
-		changed := s.Head != sha || s.Applied != sha
-		s.Head, s.Applied = sha, sha
+		changed := s.Applied != sha || s.Objects != int32(p.Declared)
+		s.Applied, s.Objects = sha, int32(p.Declared)
+		if failed != nil {
+			s.Failed = append([]string{failed.Spec.SHA}, s.Failed...)
+			s.Failed = s.Failed[:min(len(s.Failed), maxFailed)]
+			report.Ready(s, false, "RolledBack", rolledBack(failed.Spec.SHA, sha), now)
+			return true
+		}
+		changed = changed || s.Head != sha
+		s.Head = sha
+		if c.Status.Reason == report.ReasonPartly {
+			return report.Ready(s, false, c.Status.Reason, c.Status.Message, now) || changed
+		}
 		return report.Ready(s, true, "Applied", "the head of the branch is applied", now) || changed
 	})
+}
+
+// maxFailed is how many commits are remembered that are not tried again.
+const maxFailed = 20
+
+func rolledBack(failed, to string) string {
+	return "the commit " + short(failed) + " did not become healthy and " + short(to) + " is in force again; push a commit that mends or reverts it"
 }
 
 // repositoryRefused reports that the head is refused.
@@ -81,7 +127,15 @@ func (r *Reconciler) repositoryRefused(c *v1alpha1.Commit, now time.Time) (clien
 // repositoryReady reports that the remote answers again.
 func (r *Reconciler) repositoryReady(ctx context.Context, sha string) {
 	now := time.Now()
-	if op, ok := r.repositoryOp(sha, now); ok {
+	op, ok := r.repositoryStatus(now, func(s *v1alpha1.RepositoryStatus) bool {
+		changed := s.Head != sha
+		s.Head = sha
+		if r.commit.Status.Reason == report.ReasonPartly {
+			return changed
+		}
+		return report.Ready(s, true, "Applied", "the head of the branch is applied", now) || changed
+	})
+	if ok {
 		r.writeStatus(ctx, op)
 	}
 }
@@ -120,22 +174,37 @@ func (r *Reconciler) repositoryStatus(now time.Time, change func(*v1alpha1.Repos
 		Object: next, Subresource: "status", FieldManager: plan.Manager}, true
 }
 
+// repositoryHealthy reports a commit that has become healthy.
+func (r *Reconciler) repositoryHealthy(c *v1alpha1.Commit, now time.Time) (client.Op, bool) {
+	return r.repositoryStatus(now, func(s *v1alpha1.RepositoryStatus) bool {
+		if c.Status.Phase != v1alpha1.CommitHealthy || s.Healthy == c.Spec.SHA {
+			return false
+		}
+		s.Healthy = c.Spec.SHA
+		return true
+	})
+}
+
 // healed tells that an object was put back.
 func (r *Reconciler) healed(ctx context.Context, op *plan.Op, o schema.Object) {
 	r.metrics.drift.Inc()
-	what := "it was gone"
-	if op.Action == plan.Update {
-		what = "changed by someone else:"
-		for i, d := range op.Diffs {
-			if i == 3 {
-				what += " ..."
-				break
-			}
-			what += " " + d.Path
-		}
+	r.log.Info("drift healed", "object", op.Ref.String(), "what", what(op))
+	r.event(ctx, o, "Normal", "DriftHealed", fmt.Sprintf("put back to what %s:%d declares; %s", op.File, op.Line, what(op)))
+}
+
+// what says in a few words what had happened to an object.
+func what(op *plan.Op) string {
+	if op.Action != plan.Update {
+		return "it was gone"
 	}
-	r.log.Info("drift healed", "object", op.Ref.String(), "what", what)
-	r.event(ctx, o, "Normal", "DriftHealed", fmt.Sprintf("put back to what %s:%d declares; %s", op.File, op.Line, what))
+	text := "changed by someone else:"
+	for i, d := range op.Diffs {
+		if i == 3 {
+			return text + " ..."
+		}
+		text += " " + d.Path
+	}
+	return text
 }
 
 // event stores an event; one that cannot be stored is not worth more than a line.

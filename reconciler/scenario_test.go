@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,12 +33,22 @@ import (
 type scenario struct {
 	t      *testing.T
 	fake   *client.Fake
-	source *memSource
+	mortal *mortal
 	trees  map[string]memTree
 	shas   map[string]string
-	stop   func()
 	writes int
 	files  map[string]string
+	uids   map[string]types.UID
+
+	// One for each repository that the script names; "cluster" is the first.
+	repositories map[string]*follower
+	name         string // that commands speak of
+}
+
+// follower is a repository with its reconciler.
+type follower struct {
+	source *memSource
+	stop   func()
 }
 
 func TestScenarios(t *testing.T) {
@@ -56,7 +68,10 @@ func TestScenarios(t *testing.T) {
 }
 
 func play(t *testing.T, ar *txtar.Archive) {
-	s := &scenario{t: t, fake: client.NewFake(), source: newMemSource(), trees: map[string]memTree{}, shas: map[string]string{}, files: map[string]string{}}
+	s := &scenario{t: t, fake: client.NewFake(), trees: map[string]memTree{}, shas: map[string]string{}, files: map[string]string{},
+		uids: map[string]types.UID{}, repositories: map[string]*follower{}, name: "cluster"}
+	s.mortal = &mortal{Backend: s.fake}
+	s.mortal.left.Store(1 << 30)
 	for _, f := range ar.Files {
 		s.files[f.Name] = string(f.Data)
 		if tree, path, ok := strings.Cut(f.Name, "/"); ok {
@@ -67,7 +82,11 @@ func play(t *testing.T, ar *txtar.Archive) {
 		}
 	}
 	s.start()
-	defer func() { s.stop() }()
+	defer func() {
+		for _, f := range s.repositories {
+			f.stop()
+		}
+	}()
 	for i, line := range strings.Split(string(ar.Comment), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -81,23 +100,31 @@ func play(t *testing.T, ar *txtar.Archive) {
 	}
 }
 
+// start runs the reconciler of the repository that commands speak of.
 func (s *scenario) start() {
+	f := s.repositories[s.name]
+	if f == nil {
+		f = &follower{source: newMemSource()}
+		s.repositories[s.name] = f
+	}
 	ctx, cancel := context.WithCancel(s.t.Context())
 	log := slog.New(slog.DiscardHandler)
 	if testing.Verbose() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	r := New(Config{Client: s.fake, Source: s.source, Spec: v1alpha1.RepositorySpec{URL: "memory", Branch: "main"}, Log: log})
+	r := New(Config{Client: s.mortal, Source: f.source, Repository: s.name, Spec: v1alpha1.RepositorySpec{URL: "memory", Branch: "main"}, Log: log})
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	s.stop = func() {
+	f.stop = func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := <-done; err != nil && !errors.Is(err, errDead) {
 			s.t.Errorf("run: %v", err)
 		}
 	}
 	synctest.Wait()
 }
+
+func (s *scenario) source() *memSource { return s.repositories[s.name].source }
 
 func (s *scenario) do(args []string, line string) error {
 	ctx := s.t.Context()
@@ -107,16 +134,68 @@ func (s *scenario) do(args []string, line string) error {
 		if tree == nil {
 			tree = memTree{}
 		}
-		s.shas[args[1]] = s.source.push(tree, strings.ReplaceAll(strings.Join(args[2:], " "), `\n`, "\n"))
+		s.shas[args[1]] = s.source().push(tree, strings.ReplaceAll(strings.Join(args[2:], " "), `\n`, "\n"))
 	case "source-fails":
-		s.source.fail(errors.New(strings.Join(args[1:], " ")))
+		s.source().fail(errors.New(strings.Join(args[1:], " ")))
 	case "wait":
 		d, err := time.ParseDuration(args[1])
 		time.Sleep(d)
 		return err
 	case "restart":
-		s.stop()
+		s.repositories[s.name].stop()
 		s.start()
+	case "back": // back TREE: the branch is reset to a commit that was pushed before
+		s.source().reset(s.shas[args[1]])
+	case "as": // as REPOSITORY: the commands after speak of another repository
+		s.name = args[1]
+		if s.repositories[s.name] == nil {
+			s.start()
+		}
+	case "spec": // spec JSON: Git declares the Repository, with these fields in its spec
+		_, err := s.fake.Patch(ctx, kind("Repository"), schema.Key{Name: s.name}, types.MergePatchType,
+			[]byte(`{"metadata":{"managedFields":[{"manager":"writ","operation":"Apply"}]},"spec":`+strings.Join(args[1:], " ")+`}`), client.WriteOptions{FieldManager: "writ"})
+		return err
+	case "kill": // kill N lost|stored: the server dies at the N-th transaction from now
+		n, err := strconv.Atoi(args[1])
+		s.mortal.stored = args[2] == "stored"
+		s.mortal.left.Store(int32(n))
+		return err
+	case "revive": // the server is there again, and the reconciler starts anew
+		s.repositories[s.name].stop()
+		s.mortal.left.Store(1 << 30)
+		s.start()
+	case "applied": // applied TREE: the repository says that it is in force
+		return s.status("applied", args[1], func(r *v1alpha1.RepositoryStatus) string { return r.Applied })
+	case "healthy": // healthy TREE: the repository says that it was the last healthy one
+		return s.status("healthy", args[1], func(r *v1alpha1.RepositoryStatus) string { return r.Healthy })
+	case "rolledback": // rolledback TREE TO
+		if got := s.object(args[1]).Status.RolledBackTo; got != s.shas[args[2]] {
+			return fmt.Errorf("rolled back to %q", got)
+		}
+	case "message": // message TREE substring
+		if got := s.object(args[1]).Status.Message; !strings.Contains(got, strings.Join(args[2:], " ")) {
+			return fmt.Errorf("message is %q", got)
+		}
+	case "consequence": // consequence TREE KIND object
+		c := s.object(args[1])
+		for _, q := range c.Status.Consequences {
+			if q.Kind == args[2] && q.Object == args[3] {
+				return nil
+			}
+		}
+		return fmt.Errorf("consequences are %v", c.Status.Consequences)
+	case "change": // change TREE ACTION object [path]
+		return s.change(args[1], args[2], args[3], args[4:])
+	case "drifted": // drifted object
+		repo, _ := client.Cached[*v1alpha1.Repository](s.fake.Cache(), schema.Key{Name: s.name})
+		for _, d := range repo.Status.Drifted {
+			if d.Object == args[1] {
+				return nil
+			}
+		}
+		return fmt.Errorf("drifted are %v", repo.Status.Drifted)
+	case "remember", "same", "other": // the identity of an object: remember KIND KEY, then same or other
+		return s.identity(args[0], args[1], args[2])
 	case "commit": // commit TREE PHASE [reason]
 		return s.commit(args[1], args[2], args[3:])
 	case "findings": // findings TREE: as in the file of the same name
@@ -139,8 +218,8 @@ func (s *scenario) do(args []string, line string) error {
 	case "patch": // patch KIND KEY json
 		_, err := s.fake.Patch(ctx, kind(args[1]), schema.ParseKey(args[2]), types.MergePatchType, []byte(strings.Join(args[3:], " ")), client.WriteOptions{FieldManager: "someone"})
 		return err
-	case "ready": // all Deployments reach what they want
-		return s.ready()
+	case "ready": // all Deployments, or the named ones, reach what they want
+		return s.ready(args[1:])
 	case "refuse": // refuse KIND message, "refuse" alone ends it
 		s.refuse(args[1:])
 	case "mark":
@@ -163,7 +242,7 @@ func (s *scenario) do(args []string, line string) error {
 }
 
 func (s *scenario) object(tree string) *v1alpha1.Commit {
-	c, ok := client.Cached[*v1alpha1.Commit](s.fake.Cache(), schema.Key{Name: report.CommitName("cluster", s.shas[tree])})
+	c, ok := client.Cached[*v1alpha1.Commit](s.fake.Cache(), schema.Key{Name: report.CommitName(s.name, s.shas[tree])})
 	if !ok {
 		s.t.Fatalf("no commit object of %s", tree)
 	}
@@ -201,7 +280,7 @@ func (s *scenario) places(tree string) error {
 }
 
 func (s *scenario) repository(ready, text string) error {
-	repo, _ := client.Cached[*v1alpha1.Repository](s.fake.Cache(), schema.Key{Name: "cluster"})
+	repo, _ := client.Cached[*v1alpha1.Repository](s.fake.Cache(), schema.Key{Name: s.name})
 	for _, c := range repo.Status.Conditions {
 		if c.Type == "Ready" && string(c.Status) == ready && strings.Contains(c.Message, text) {
 			return nil
@@ -247,8 +326,59 @@ func (s *scenario) field(k, key, path, want string) error {
 	return nil
 }
 
-func (s *scenario) ready() error {
+func (s *scenario) status(what, tree string, of func(*v1alpha1.RepositoryStatus) string) error {
+	repo, _ := client.Cached[*v1alpha1.Repository](s.fake.Cache(), schema.Key{Name: s.name})
+	if got := of(&repo.Status); got != s.shas[tree] {
+		for name, sha := range s.shas {
+			if sha == got {
+				got = name
+			}
+		}
+		return fmt.Errorf("%s is %q", what, got)
+	}
+	return nil
+}
+
+func (s *scenario) change(tree, action, object string, path []string) error {
+	c := s.object(tree)
+	for _, ch := range c.Status.Changes {
+		if ch.Action != action || ch.Object != object {
+			continue
+		}
+		for _, f := range ch.Fields {
+			if len(path) > 0 && f.Path == path[0] {
+				return nil
+			}
+		}
+		if len(path) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("changes are %v", c.Status.Changes)
+}
+
+func (s *scenario) identity(how, k, key string) error {
+	o, ok := s.fake.Cache().Get(kind(k), schema.ParseKey(key))
+	if !ok {
+		return errors.New("does not exist")
+	}
+	name := k + "/" + key
+	switch was := s.uids[name]; {
+	case how == "remember":
+		s.uids[name] = o.GetUID()
+	case how == "same" && was != o.GetUID():
+		return errors.New("is another object")
+	case how == "other" && was == o.GetUID():
+		return errors.New("is the same object")
+	}
+	return nil
+}
+
+func (s *scenario) ready(names []string) error {
 	for _, d := range client.CachedList[*appsv1.Deployment](s.fake.Cache(), "") {
+		if len(names) > 0 && !slices.Contains(names, d.Name) {
+			continue
+		}
 		d = d.DeepCopy()
 		n := int32(1)
 		if d.Spec.Replicas != nil {

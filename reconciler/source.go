@@ -18,6 +18,8 @@ type Commit = source.Commit
 type Source interface {
 	// Fetch asks for the newest commit and brings its files here.
 	Fetch(ctx context.Context) (Commit, error)
+	// Commit returns a commit that is here.
+	Commit(sha string) (Commit, error)
 	// Tree returns the files of a commit that was fetched.
 	Tree(sha string) (render.Tree, error)
 	// Changed delivers when there may be something new.

@@ -76,7 +76,7 @@ func Ops(p *plan.Plan) []client.Op {
 }
 
 func objectOp(o *plan.Op) client.Op {
-	if o.Action == plan.Delete {
+	if o.Action == plan.Delete || o.Action == plan.Replace {
 		return client.Op{Verb: client.VerbDelete, Resource: o.Resource, Key: o.Key}
 	}
 	return client.Op{Verb: client.VerbApply, Resource: o.Resource, Key: o.Key, Object: o.Object, Fields: o.Fields,
@@ -123,7 +123,7 @@ func explainOps(p *plan.Plan, tx *client.TransactionError) error {
 				return ErrConflict
 			}
 			passing = fmt.Errorf("store commit: %w", err)
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err) && p.Ops[i].Action == plan.Delete:
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err) && (p.Ops[i].Action == plan.Delete || p.Ops[i].Action == plan.Replace):
 			return ErrConflict
 		case temporary(err):
 			passing = fmt.Errorf("apply %s: %w", p.Ops[i].Ref, err)

@@ -42,43 +42,54 @@ func decode(d *Desired) (schema.Object, error) {
 	return o, nil
 }
 
-// compare returns the declared fields that are different live, and those that
-// Git owns and no longer declares. owned says whether Git is a manager of the
-// live object at all.
+// comparison is how a live object differs from its manifest.
+type comparison struct {
+	changes []change
+	// owned says whether Git is a manager of the live object at all; set are
+	// the fields that it owns.
+	owned bool
+	set   *fieldpath.Set
+	// fields is what is to be applied.
+	fields []byte
+}
+
+// compare finds the declared fields that are different live, and those that
+// Git owns and no longer declares.
 //
 // The values compared are those of the decoded objects with their defaults, so
 // that "1000m" and "1" are one; which fields are compared is what the manifest
 // itself says.
-func compare(d *Desired, o, live schema.Object) (changes []change, owned bool, err error) {
+func compare(d *Desired, o, live schema.Object) (comparison, error) {
 	types := converter(d.Resource)
 	declared, err := declaredFields(types, d)
 	if err != nil {
-		return nil, false, err
+		return comparison{}, err
 	}
 	want, err := types.ObjectToTyped(o, typed.AllowDuplicates)
 	if err != nil {
-		return nil, false, err
+		return comparison{}, err
 	}
 	// An object that an older version has stored may lack defaults of this one.
 	defaulted := live.DeepCopyObject().(schema.Object)
 	defaults.Apply(defaulted)
 	have, err := types.ObjectToTyped(defaulted, typed.AllowDuplicates)
 	if err != nil {
-		return nil, false, err
+		return comparison{}, err
 	}
 	cmp, err := have.Compare(want)
 	if err != nil {
-		return nil, false, err
+		return comparison{}, err
 	}
 	differs := cmp.Modified.Union(cmp.Added).Union(cmp.Removed).Intersection(declared)
 	set, owned, err := ownedFields(live)
 	if err != nil {
-		return nil, false, err
+		return comparison{}, err
 	}
+	var changes []change
 	for p := range differs.Union(set.Difference(declared)).All() {
 		changes = appendChange(changes, p, lookup(have.AsValue(), p), lookup(want.AsValue(), p), !differs.Has(p))
 	}
-	return changes, owned || declared.Difference(identity).Empty(), nil
+	return comparison{changes: changes, owned: owned || declared.Difference(identity).Empty(), set: set, fields: d.Fields}, nil
 }
 
 // identity are the fields that say which object is meant; nobody owns them, and

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/writ-os/writ/reconciler/render"
@@ -79,9 +78,7 @@ func RefOf(o *v1alpha1.InventoryObject) (render.Ref, bool) {
 func (c *computation) object(d *Desired) {
 	c.plan.Declared++
 	c.desired[d.Ref] = d
-	if other, ok := c.others[d.Ref]; ok {
-		c.find(d.Head, "", "Duplicate", fmt.Sprintf("%s is declared by the repository %s in %s:%d", d.Object(), other.in.Spec.Repository, other.file(), other.Line),
-			"an object belongs to one repository")
+	if other, ok := c.others[d.Ref]; ok && !c.keeps(d, other) {
 		return
 	}
 	if c.in.Unreadable != nil && c.in.Unreadable(d.Resource) {
@@ -111,17 +108,30 @@ func (c *computation) compare(d *Desired, live schema.Object, exists bool) {
 		c.plan.Ops = append(c.plan.Ops, op)
 		return
 	}
-	diffs, owned, err := compare(d, o, live)
+	found, err := compare(d, o, live)
 	if err != nil {
 		c.find(d.Head, "", "Internal", "cannot be compared with the live object: "+err.Error(), "")
 		return
 	}
-	if len(diffs) == 0 && owned {
+	if rules := rulesFor(c.in.Ignore, d.Ref); len(rules) > 0 {
+		if found, err = ignore(rules, d, found, live); err != nil {
+			c.find(d.Head, "", "Internal", "fields cannot be ignored: "+err.Error(), "")
+			return
+		}
+		op.Fields = found.fields
+		if op.Object, err = decode(&Desired{Head: d.Head, Fields: op.Fields}); err != nil {
+			c.find(d.Head, "", "Internal", err.Error(), "")
+			return
+		}
+	}
+	if len(found.changes) == 0 && found.owned {
 		c.plan.Unchanged++
 		return
 	}
-	op.Action, op.Diffs = Update, show(d.Resource, diffs)
-	c.immutable(d, diffs)
+	op.Action, op.Diffs = Update, show(d.Resource, found.changes)
+	if fixed := immutable(d, found.changes); len(fixed) > 0 {
+		c.replace(d, &op, live, fixed)
+	}
 	c.restarts(op, live)
 	c.plan.Ops = append(c.plan.Ops, op)
 }
@@ -143,6 +153,9 @@ func (c *computation) unreadable(d *Desired) {
 // prune deletes what the repository declared before and does not any more, and
 // the inventories of units that are gone.
 func (c *computation) prune() {
+	if c.anyBroken() {
+		return
+	}
 	for ref, was := range c.mine {
 		if c.desired[ref] != nil {
 			continue
@@ -158,6 +171,9 @@ func (c *computation) prune() {
 		if !exists || live != nil && live.GetDeletionTimestamp() != nil {
 			continue
 		}
+		if c.kept(ref, live) {
+			continue
+		}
 		c.plan.Ops = append(c.plan.Ops, Op{Action: Delete, Head: render.Head{Ref: ref, File: was.file(), Line: was.Line, Hash: was.Hash}})
 		c.losses(ref, live)
 	}
@@ -167,6 +183,10 @@ func (c *computation) prune() {
 		}
 	}
 	sortInventories(c.plan.Inventories)
+}
+
+func (c *computation) anyBroken() bool {
+	return slices.ContainsFunc(c.in.Units, func(u Unit) bool { return u.Broken })
 }
 
 func (c *computation) hasUnit(path string) bool {

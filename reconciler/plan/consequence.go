@@ -48,24 +48,55 @@ func mask(s string) string {
 	return hidden
 }
 
-// immutable refuses changes of fields that no update may change.
-func (c *computation) immutable(d *Desired, changes []change) {
+// fixedField is a field that changes and may not.
+type fixedField struct{ path, fixed, old string }
+
+// immutable returns the changes of fields that no update may change.
+func immutable(d *Desired, changes []change) []fixedField {
+	var out []fixedField
 	for _, ch := range changes {
 		p := pathText(ch.path)
 		for _, fixed := range d.Resource.Immutable {
 			if ch.old == nil || p != fixed && !strings.HasPrefix(p, fixed+".") && !strings.HasPrefix(p, fixed+"[") && !strings.HasPrefix(fixed, p+".") {
 				continue
 			}
-			c.find(d.Head, p, "Immutable", fmt.Sprintf("%s of a %s cannot be changed once it is set (it is %s)", fixed, d.Resource.Kind, text(ch.old)),
-				"give the object another name, or remove it in a commit of its own and add it again")
+			out = append(out, fixedField{p, fixed, text(ch.old)})
 			break
 		}
 	}
+	return out
+}
+
+// replace makes an update of fields that cannot be changed a replacement, if
+// the manifest allows it; otherwise it is refused.
+func (c *computation) replace(d *Desired, op *Op, live schema.Object, fixed []fixedField) {
+	if !replaceable(op.Object.GetAnnotations()) {
+		for _, f := range fixed {
+			c.find(d.Head, f.path, "Immutable", fmt.Sprintf("%s of a %s cannot be changed once it is set (it is %s)", f.fixed, d.Resource.Kind, f.old),
+				"give the object another name, or let it be deleted and made anew: annotate it with "+v1alpha1.ReplaceAnnotation+": allowed")
+		}
+		return
+	}
+	if protected(live) {
+		c.find(d.Head, fixed[0].path, "Protected", d.Object()+" would be replaced and is protected",
+			"remove the annotation "+v1alpha1.ProtectAnnotation+" in a commit of its own first")
+		return
+	}
+	op.Action = Replace
+	c.consequence(d.Ref, "Replace", "it is deleted and made anew: "+fixed[0].fixed+" cannot be changed")
+	c.losses(d.Ref, live)
+}
+
+func (c *computation) consequence(ref render.Ref, kind, message string) {
+	c.plan.Consequences = append(c.plan.Consequences, Consequence{Object: ref.String(), Kind: kind, Message: message})
 }
 
 // restarts tells which pods an update replaces.
 func (c *computation) restarts(op Op, live schema.Object) {
 	template := false
+	if op.Action == Replace {
+		return // said already
+	}
 	for _, d := range op.Diffs {
 		template = template || strings.HasPrefix(d.Path, "spec.template")
 	}
@@ -94,9 +125,7 @@ func (c *computation) restarts(op Op, live schema.Object) {
 
 // losses tells which data a deletion may destroy.
 func (c *computation) losses(ref render.Ref, live schema.Object) {
-	add := func(kind, message string) {
-		c.plan.Consequences = append(c.plan.Consequences, Consequence{Object: ref.String(), Kind: kind, Message: message})
-	}
+	add := func(kind, message string) { c.consequence(ref, kind, message) }
 	switch ref.Resource.Kind {
 	case "PersistentVolumeClaim":
 		add("DataLoss", "the data of the volume may be lost with the claim")
@@ -113,7 +142,7 @@ func (c *computation) losses(ref render.Ref, live schema.Object) {
 
 // guard refuses a commit that deletes more than its author can have meant.
 func (c *computation) guard() {
-	deletes, before := c.plan.Count(Delete), len(c.mine)
+	deletes, before := c.plan.Count(Delete)+c.plan.Count(Replace), len(c.mine)
 	if c.in.AllowDeletes || deletes == 0 {
 		return
 	}
@@ -121,13 +150,7 @@ func (c *computation) guard() {
 		c.plan.Findings = append(c.plan.Findings, v1alpha1.Finding{Rule: rule, Message: message,
 			Hint: "if it is meant, add the line \"Writ-Allow-Deletes: true\" to the commit message"})
 	}
-	limit, percent := c.in.MaxDeletes, c.in.MaxDeletePercent
-	if limit == 0 {
-		limit = 50
-	}
-	if percent == 0 {
-		percent = 20
-	}
+	limit, percent := budget(c.in.MaxDeletes, 50), budget(c.in.MaxDeletePercent, 20)
 	switch {
 	case c.plan.Declared == 0:
 		add("EmptyRepository", fmt.Sprintf("the commit declares no object at all; %d would be deleted", deletes))
@@ -136,4 +159,11 @@ func (c *computation) guard() {
 	case deletes > freeDeletes && deletes*100 > before*percent:
 		add("TooManyDeletes", fmt.Sprintf("the commit deletes %d of %d objects; without a word %d %% may go", deletes, before, percent))
 	}
+}
+
+func budget(n *int32, otherwise int) int {
+	if n == nil {
+		return otherwise
+	}
+	return int(*n)
 }

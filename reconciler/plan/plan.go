@@ -18,14 +18,17 @@ const (
 	Create Action = "create"
 	Update Action = "update"
 	Delete Action = "delete"
+	// Replace deletes the object, so that it is made anew as Git declares it
+	// as soon as it is gone.
+	Replace Action = "replace"
 )
 
 // Op is what happens to one object.
 type Op struct {
 	Action Action
 	render.Head
-	// Diffs are the fields that change, for Update. None: the object is as
-	// declared, and Git takes over its fields.
+	// Diffs are the fields that change, for Update and Replace. None: the
+	// object is as declared, and Git takes over its fields.
 	Diffs []Diff
 	// Object is what Git declares as the Go type, with the defaults of the
 	// kind; Fields is the JSON of the manifest. Both nil for Delete.
@@ -44,8 +47,11 @@ type Diff struct {
 // Consequence is something that follows from an op and that its author may not
 // expect.
 type Consequence struct {
-	Object  string `json:"object"`
-	Kind    string `json:"kind"` // Restart, DataLoss, NamespaceDelete
+	Object string `json:"object"`
+	// Kind is Restart, Replace, DataLoss, NamespaceDelete, Kept (it stays
+	// although Git does not declare it any more), Shadowed (another repository
+	// declares it with a higher priority) or Moved (taken over from another).
+	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
 
@@ -55,8 +61,8 @@ type Plan struct {
 	// first, deletions last and in the reverse order.
 	Ops []Op
 	// Declared is how many objects the commit declares, Unchanged how many of
-	// them are already as declared.
-	Declared, Unchanged int
+	// them are already as declared, Shadowed how many another repository keeps.
+	Declared, Unchanged, Shadowed int
 	// Inventories are to be written in the same transaction.
 	Inventories  []InventoryOp
 	Consequences []Consequence
@@ -103,6 +109,10 @@ type Unit struct {
 	Path    string
 	Hash    string
 	Objects []Desired
+	// Broken says that the unit has findings and is left out: what it declared
+	// before stays as it is. While a unit is, nothing is deleted: an object may
+	// have moved into it.
+	Broken bool
 }
 
 // Input is everything that a plan depends on.
@@ -120,12 +130,19 @@ type Input struct {
 	// compared by the hash in the inventory. nil: all can.
 	Unreadable func(*schema.Resource) bool
 
+	// Priorities of the repositories; those that are not named have 0.
+	Priorities map[string]int32
+	// Ignore are fields and objects whose difference is left alone.
+	Ignore []v1alpha1.IgnoreRule
+	// KeepUndeclared leaves what Git does not declare any more in the cluster.
+	KeepUndeclared bool
+
 	// AllowDeletes lifts the deletion budget.
 	AllowDeletes bool
 	// MaxDeletes and MaxDeletePercent are the budget: a commit may delete so
 	// many objects, or so great a part of all that the repository declared.
-	// Zero values take 50 objects and 20 %.
-	MaxDeletes, MaxDeletePercent int
+	// nil takes 50 objects and 20 %.
+	MaxDeletes, MaxDeletePercent *int32
 }
 
 // freeDeletes is how many objects a commit may delete whatever part of a small
@@ -136,11 +153,16 @@ const freeDeletes = 10
 func Compute(in Input) *Plan {
 	c := newComputation(in)
 	for i := range in.Units {
-		for j := range in.Units[i].Objects {
-			c.object(&in.Units[i].Objects[j])
+		u := &in.Units[i]
+		if u.Broken {
+			continue
 		}
-		c.inventory(&in.Units[i])
+		for j := range u.Objects {
+			c.object(&u.Objects[j])
+		}
+		c.inventory(u)
 	}
+	c.dependencies()
 	c.prune()
 	c.guard()
 	slices.SortStableFunc(c.plan.Ops, order)

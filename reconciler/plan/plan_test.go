@@ -37,9 +37,16 @@ func (w world) apply(units []Unit) *Plan {
 	if len(p.Findings) > 0 {
 		w.t.Fatalf("findings: %v", p.Findings)
 	}
+	w.store(p)
+	return p
+}
+
+// store writes a plan into the cluster.
+func (w world) store(p *Plan) {
+	w.t.Helper()
 	var ops []client.Op
 	for _, o := range p.Ops {
-		if o.Action == Delete {
+		if o.Action == Delete || o.Action == Replace {
 			ops = append(ops, client.Op{Verb: client.VerbDelete, Resource: o.Resource, Key: o.Key})
 			continue
 		}
@@ -61,7 +68,6 @@ func (w world) apply(units []Unit) *Plan {
 	if _, err := w.fake.Transact(context.Background(), ops, false); err != nil {
 		w.t.Fatal(err)
 	}
-	return p
 }
 
 func unit(t testing.TB, path, yaml string) Unit {

@@ -32,7 +32,7 @@ func (s Style) paint(color, text string) string {
 }
 
 // marks are the signs and colours of the actions.
-var marks = map[Action]struct{ sign, color string }{Create: {"+", green}, Update: {"~", yellow}, Delete: {"-", red}}
+var marks = map[Action]struct{ sign, color string }{Create: {"+", green}, Update: {"~", yellow}, Delete: {"-", red}, Replace: {"±", red}}
 
 // maxValue is how much of a value is shown in a line.
 const maxValue = 60
@@ -72,7 +72,11 @@ func (p *Plan) Summary() string {
 	if len(p.Ops) == 0 {
 		return fmt.Sprintf("Nothing to do: all %d objects are as declared.", p.Declared)
 	}
-	return fmt.Sprintf("%d to create, %d to change, %d to delete, %d unchanged.", p.Count(Create), p.Count(Update), p.Count(Delete), p.Unchanged)
+	replaced := ""
+	if n := p.Count(Replace); n > 0 {
+		replaced = fmt.Sprintf("%d to make anew, ", n)
+	}
+	return fmt.Sprintf("%d to create, %d to change, %s%d to delete, %d unchanged.", p.Count(Create), p.Count(Update), replaced, p.Count(Delete), p.Unchanged)
 }
 
 func (o *Op) write(b *strings.Builder, s Style, width int) {
@@ -127,8 +131,10 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		Create       int                `json:"create"`
 		Update       int                `json:"update"`
 		Delete       int                `json:"delete"`
+		Replace      int                `json:"replace"`
 		Unchanged    int                `json:"unchanged"`
-	}{[]opJSON{}, p.Consequences, p.Findings, p.Count(Create), p.Count(Update), p.Count(Delete), p.Unchanged}
+		Shadowed     int                `json:"shadowed"`
+	}{[]opJSON{}, p.Consequences, p.Findings, p.Count(Create), p.Count(Update), p.Count(Delete), p.Count(Replace), p.Unchanged, p.Shadowed}
 	for i := range p.Ops {
 		o := &p.Ops[i]
 		out.Objects = append(out.Objects, opJSON{o.Action, o.Resource.APIVersion(), o.Resource.Kind, o.Key.Namespace, o.Key.Name, o.File, o.Line, o.Diffs})

@@ -83,8 +83,10 @@ func manifest(out *Rendered, n *node, apiVersion, kind string) {
 	}
 	clean(n, r)
 	data := n.appendJSON(make([]byte, 0, 1024))
+	head := Head{Ref: Ref{r, key}, File: n.pos.Filename(), Line: n.pos.Line(), Column: n.pos.Column(), Hash: hashOf(data)}
+	place(out, n, &head)
 	out.Manifests = append(out.Manifests, Manifest{
-		Head: Head{Ref: Ref{r, key}, File: n.pos.Filename(), Line: n.pos.Line(), Column: n.pos.Column(), Hash: hashOf(data)},
+		Head: head,
 		JSON: data,
 		expr: func() ast.Expr { return n.expr() },
 	})

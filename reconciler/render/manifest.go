@@ -31,6 +31,11 @@ type Head struct {
 	// Hash is the hash of the manifest's JSON, to see a change without showing
 	// it.
 	Hash string
+
+	// Wave and DependsOn are what the annotations of that name say: the
+	// object's place among the others of the commit.
+	Wave      int
+	DependsOn []string
 }
 
 // Object names the manifest in findings: Deployment/shop/web.
@@ -57,6 +62,9 @@ func ObjectName(kind string, key schema.Key) string { return kind + "/" + key.St
 type Rendered struct {
 	Manifests []Manifest
 	Findings  []v1alpha1.Finding
+
+	unit      *Unit  // that is being rendered; nil in none
+	namespace string // of objects that name none
 }
 
 func (r *Rendered) find(f v1alpha1.Finding) { r.Findings = append(r.Findings, f) }

@@ -60,18 +60,45 @@ func Status(c *v1alpha1.Commit) client.Op {
 	return client.Op{Verb: client.VerbUpdate, Resource: commits, Key: schema.KeyOf(c), Object: c, Subresource: "status", FieldManager: plan.Manager}
 }
 
+// Reasons of phases that others decide by.
+const (
+	ReasonPartly    = "PartlyApplied"
+	ReasonLate      = "NotHealthyInTime"
+	ReasonNoWayBack = "NotRolledBack"
+)
+
+// Times are when a commit came through the stages.
+type Times struct{ Seen, Planned, Applied time.Time }
+
 // Applied says that the plan of the commit is in the store. A commit that has
 // been applied before and comes back, by a reset of the branch, was seen anew.
-func Applied(c *v1alpha1.Commit, p *plan.Plan, again, now time.Time) {
+func Applied(c *v1alpha1.Commit, p *plan.Plan, at Times) {
 	if c.Status.Phase != v1alpha1.CommitPending {
-		c.Status.SeenTime = micro(again)
+		c.Status.SeenTime = micro(at.Seen)
 	}
 	c.Status = v1alpha1.CommitStatus{
 		Phase: v1alpha1.CommitApplied, Reason: "Progressing", Message: "the cluster works towards the commit",
-		SeenTime: c.Status.SeenTime, AppliedTime: micro(now),
-		Objects: int32(p.Declared), Created: int32(p.Count(plan.Create)), Updated: int32(p.Count(plan.Update)),
+		SeenTime: c.Status.SeenTime, PlannedTime: micro(at.Planned), AppliedTime: micro(at.Applied),
+		Objects: int32(p.Declared), Created: int32(p.Count(plan.Create)), Updated: int32(p.Count(plan.Update) + p.Count(plan.Replace)),
 		Deleted: int32(p.Count(plan.Delete)), Unchanged: int32(p.Unchanged),
 	}
+	changes(&c.Status, p)
+}
+
+// Partly says that files with findings were left out of an applied commit.
+func Partly(c *v1alpha1.Commit, findings []v1alpha1.Finding, files int, now time.Time) {
+	s := &c.Status
+	s.Phase, s.Reason, s.FailedTime = v1alpha1.CommitFailed, ReasonPartly, micro(now)
+	s.Message = plural(len(findings), "finding") + "; " + plural(files, "file") + " left as before, the others are applied"
+	s.Findings = findings[:min(len(findings), maxFindings)]
+}
+
+// RolledBack says that another commit is in force again.
+func RolledBack(failed, to *v1alpha1.Commit) *v1alpha1.Commit {
+	failed = failed.DeepCopy()
+	failed.Status.RolledBackTo = to.Spec.SHA
+	failed.Status.Message += "; rolled back to " + to.Spec.SHA[:min(7, len(to.Spec.SHA))]
+	return failed
 }
 
 // Stored corrects the time of an applied commit by what the transaction took.
@@ -91,6 +118,8 @@ func Refused(c *v1alpha1.Commit, findings []v1alpha1.Finding, now time.Time) {
 type Health struct {
 	Ready, Total int
 	Unhealthy    []v1alpha1.ObjectHealth
+	// Waiting is what objects wait for that are not applied yet; "": nothing.
+	Waiting string
 }
 
 // Progress moves an applied commit on: to Healthy when all objects are, to
@@ -102,7 +131,9 @@ func Progress(c *v1alpha1.Commit, h Health, now time.Time, timeout time.Duration
 	s.Ready = int32(h.Ready)
 	s.Unhealthy = h.Unhealthy
 	switch {
-	case h.Ready == h.Total:
+	case s.Reason == ReasonPartly, s.RolledBackTo != "":
+		// Nothing that happens to the objects makes the commit well.
+	case h.Ready == h.Total && h.Waiting == "":
 		s.Phase, s.Reason, s.Message = v1alpha1.CommitHealthy, "Healthy", "all "+plural(h.Total, "object")+" are healthy"
 		if s.HealthyTime == nil {
 			s.HealthyTime = micro(now)
@@ -111,13 +142,19 @@ func Progress(c *v1alpha1.Commit, h Health, now time.Time, timeout time.Duration
 		// It was reached once; what breaks later is not the commit's doing.
 		s.Reason, s.Message = "Degraded", plural(h.Total-h.Ready, "object")+" not healthy any more"
 	case s.AppliedTime != nil && now.Sub(s.AppliedTime.Time) >= timeout:
-		s.Phase, s.Reason = v1alpha1.CommitFailed, "NotHealthyInTime"
+		if s.Phase != v1alpha1.CommitFailed {
+			s.Reason = ReasonLate
+		}
+		s.Phase = v1alpha1.CommitFailed
 		s.Message = plural(h.Total-h.Ready, "object") + " not healthy after " + timeout.String()
 		if s.FailedTime == nil {
 			s.FailedTime = micro(now)
 		}
 	default:
 		s.Message = plural(h.Total-h.Ready, "object") + " not healthy yet"
+		if h.Waiting != "" {
+			s.Message += "; waiting for " + h.Waiting
+		}
 	}
 	return !equalStatus(before, s)
 }
@@ -157,7 +194,13 @@ func seen(c *v1alpha1.Commit) time.Time {
 }
 
 func equalStatus(a, b *v1alpha1.CommitStatus) bool {
-	return a.Phase == b.Phase && a.Reason == b.Reason && a.Ready == b.Ready && slices.Equal(a.Unhealthy, b.Unhealthy)
+	return a.Phase == b.Phase && a.Reason == b.Reason && a.Ready == b.Ready && waits(a) == waits(b) && slices.Equal(a.Unhealthy, b.Unhealthy)
+}
+
+// waits is the part of the message that says what is waited for.
+func waits(s *v1alpha1.CommitStatus) string {
+	_, what, _ := strings.Cut(s.Message, "waiting for ")
+	return what
 }
 
 func micro(t time.Time) *metav1.MicroTime { m := metav1.NewMicroTime(t); return &m }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"time"
@@ -43,9 +44,11 @@ func Event(o schema.Object, kind, reason, message string, now time.Time) *corev1
 	if len(message) > 1000 {
 		message = message[:1000]
 	}
+	h := fnv.New32a() // two events of one moment have two names
+	_, _ = h.Write([]byte(reason + message))
 	return &corev1.Event{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("%s.%x", o.GetName(), now.UnixNano())},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("%s.%x", o.GetName(), now.UnixNano()^int64(h.Sum32()))},
 		InvolvedObject: corev1.ObjectReference{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: o.GetNamespace(),
 			Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()},
 		Type: kind, Reason: reason, Message: message, Count: 1,

@@ -1045,6 +1045,18 @@ func defaultRepositorySpec(o *v1alpha1.RepositorySpec) {
 	if o.Path == "" {
 		o.Path = "."
 	}
+	if o.OnError == "" {
+		o.OnError = "Refuse"
+	}
+	if o.Verification != nil {
+		defaultRepositoryVerification(o.Verification)
+	}
+}
+
+func defaultRepositoryVerification(o *v1alpha1.RepositoryVerification) {
+	if o.Mode == "" {
+		o.Mode = "Require"
+	}
 }
 
 func defaultResourceClaim(o *resourcev1.ResourceClaim) {

@@ -54,21 +54,134 @@ type Repository struct {
 	Status RepositoryStatus `json:"status,omitempty"`
 }
 
-// RepositorySpec says where the repository is and what of it to follow.
+// RepositorySpec says where the repository is and what of it to follow, whom
+// to trust, and what to do when a commit is not well.
 type RepositorySpec struct {
 	// URL is https://, ssh://, file:// or, for the built-in remote, "builtin".
 	URL string `json:"url"`
-	// Branch to follow. Default "main".
+	// Branch to follow. Default "main". Where several are set, commit goes
+	// before semver, semver before tag, and tag before branch.
 	Branch string `json:"branch,omitempty"`
+	// Tag to follow.
+	Tag string `json:"tag,omitempty"`
+	// SemVer is a range of versions; the newest tag in it is followed: "~1.4".
+	SemVer string `json:"semver,omitempty"`
+	// Commit is the one commit to apply, in 40 hexadecimal digits.
+	Commit string `json:"commit,omitempty"`
 	// Path is the folder to read, relative to the root. Default ".".
 	Path string `json:"path,omitempty"`
+	// Priority decides between repositories that declare the same object: the
+	// higher keeps it. Between equals, the one that declared it first does.
+	Priority int32 `json:"priority,omitempty"`
 	// Interval between two polls. Default 15s.
 	Interval *metav1.Duration `json:"interval,omitempty"`
+	// Timeout of one fetch. Default 60s.
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// HealthTimeout is how long a commit may take to become healthy. Default
+	// 10m.
+	HealthTimeout *metav1.Duration `json:"healthTimeout,omitempty"`
 	// CredentialsSecret is namespace/name of a Secret with username and
 	// password, bearerToken, ssh-privatekey and known_hosts, or ca.crt.
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+	// Webhook is what the forge calls when somebody has pushed.
+	Webhook *RepositoryWebhook `json:"webhook,omitempty"`
+	// Variables replace ${name} in manifests.
+	Variables map[string]string `json:"variables,omitempty"`
+	// VariablesFrom are namespace/name of ConfigMaps, or secret:namespace/name,
+	// whose keys are variables too. Later ones win, and Variables over all.
+	VariablesFrom []string `json:"variablesFrom,omitempty"`
+	// Decryption opens secrets that are encrypted in the repository.
+	Decryption *RepositoryDecryption `json:"decryption,omitempty"`
+	// Verification says whose signatures commits need.
+	Verification *RepositoryVerification `json:"verification,omitempty"`
+	// OnError is Refuse (a commit enters whole or not at all) or Continue
+	// (objects without findings enter, the others stay as they are). Default
+	// Refuse.
+	OnError OnError `json:"onError,omitempty"`
+	// Rollback goes back to the last healthy commit by itself. Absent: it does
+	// not.
+	Rollback *RepositoryRollback `json:"rollback,omitempty"`
+	// Deletions is how much one commit may delete.
+	Deletions *RepositoryDeletions `json:"deletions,omitempty"`
+	// Ignore are fields or objects whose drift is left alone.
+	Ignore []IgnoreRule `json:"ignore,omitempty"`
+	// Notifications are whom to tell of a commit's phases.
+	Notifications []Notification `json:"notifications,omitempty"`
+	// Prune says whether objects that Git does not declare any more are
+	// deleted. Default true.
+	Prune *bool `json:"prune,omitempty"`
 	// Suspend stops reading the repository; what was applied stays.
 	Suspend bool `json:"suspend,omitempty"`
+}
+
+// OnError is what becomes of a commit of which a part is wrong.
+type OnError string
+
+// The values of OnError.
+const (
+	OnErrorRefuse   OnError = "Refuse"
+	OnErrorContinue OnError = "Continue"
+)
+
+// RepositoryWebhook is how the forge tells of a push.
+type RepositoryWebhook struct {
+	// Provider is github, gitlab, gitea, bitbucket or generic.
+	Provider string `json:"provider"`
+	// Secret is namespace/name of a Secret with the key "token".
+	Secret string `json:"secret"`
+}
+
+// RepositoryDecryption holds the keys of encrypted files.
+type RepositoryDecryption struct {
+	// Secret is namespace/name of a Secret: age identities under keys that end
+	// in .agekey, armored OpenPGP private keys under keys that end in .asc.
+	Secret string `json:"secret"`
+}
+
+// RepositoryVerification says whose signatures commits need.
+type RepositoryVerification struct {
+	// Mode is Off, Warn or Require. Default Require.
+	Mode string `json:"mode,omitempty"`
+	// Secret is namespace/name of a Secret with the first trusted policy under
+	// the key "trust.yaml"; afterwards that of the last applied commit holds.
+	Secret string `json:"secret,omitempty"`
+}
+
+// RepositoryRollback says when to go back.
+type RepositoryRollback struct {
+	// After is how long a commit may be unhealthy. Default: healthTimeout.
+	After *metav1.Duration `json:"after,omitempty"`
+}
+
+// RepositoryDeletions is how much a commit may delete without a word in its
+// message.
+type RepositoryDeletions struct {
+	// MaxObjects of one commit. Default 50.
+	MaxObjects *int32 `json:"maxObjects,omitempty"`
+	// MaxPercent of all that the repository declares. Default 20.
+	MaxPercent *int32 `json:"maxPercent,omitempty"`
+}
+
+// IgnoreRule names what is left alone when it differs from Git. Kind,
+// namespace and name are globs; empty ones match everything.
+type IgnoreRule struct {
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// Fields are JSON pointers: /spec/replicas. None: the whole object.
+	Fields []string `json:"fields,omitempty"`
+}
+
+// Notification is somebody to tell.
+type Notification struct {
+	Name string `json:"name"`
+	// Type is webhook, slack, github, gitlab or gitea.
+	Type string `json:"type"`
+	URL  string `json:"url"`
+	// Secret is namespace/name of a Secret with the key "token".
+	Secret string `json:"secret,omitempty"`
+	// Phases to tell of. Default: all but Pending.
+	Phases []CommitPhase `json:"phases,omitempty"`
 }
 
 // RepositoryStatus is what was last seen of the repository.
@@ -77,6 +190,16 @@ type RepositoryStatus struct {
 	Head string `json:"head,omitempty"`
 	// Applied is the newest commit that entered the cluster.
 	Applied string `json:"applied,omitempty"`
+	// Healthy is the newest commit that has become healthy.
+	Healthy string `json:"healthy,omitempty"`
+	// Tag is the tag that is followed, where the spec gives a range.
+	Tag string `json:"tag,omitempty"`
+	// Failed are commits that are not tried again, newest first, at most 20.
+	Failed []string `json:"failed,omitempty"`
+	// Objects is how many objects the repository declares.
+	Objects int32 `json:"objects,omitempty"`
+	// Drifted are the objects that last differed from Git, at most 20.
+	Drifted []ObjectHealth `json:"drifted,omitempty"`
 	// LastFetchTime is when the remote was last asked.
 	LastFetchTime *metav1.Time `json:"lastFetchTime,omitempty"`
 	// Conditions: Ready (the remote answers and its head is applied).
@@ -153,12 +276,64 @@ type CommitStatus struct {
 	// Unhealthy are the declared objects that are not healthy yet, at most 20.
 	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
 
-	SeenTime    *metav1.MicroTime `json:"seenTime,omitempty"`
-	AppliedTime *metav1.MicroTime `json:"appliedTime,omitempty"`
-	HealthyTime *metav1.MicroTime `json:"healthyTime,omitempty"`
-	FailedTime  *metav1.MicroTime `json:"failedTime,omitempty"`
+	// Changes are what applying the commit did, at most 200 objects;
+	// ChangesOmitted is how many more there were.
+	Changes        []CommitChange `json:"changes,omitempty"`
+	ChangesOmitted int32          `json:"changesOmitted,omitempty"`
+	// Consequences are what followed and its author may not have expected.
+	Consequences []CommitConsequence `json:"consequences,omitempty"`
+	// RolledBackTo is the commit whose content is in force since this one
+	// failed.
+	RolledBackTo string `json:"rolledBackTo,omitempty"`
+	// Signature is what is known of who signed the commit.
+	Signature *CommitSignature `json:"signature,omitempty"`
+
+	SeenTime     *metav1.MicroTime `json:"seenTime,omitempty"`
+	RenderedTime *metav1.MicroTime `json:"renderedTime,omitempty"`
+	PlannedTime  *metav1.MicroTime `json:"plannedTime,omitempty"`
+	AppliedTime  *metav1.MicroTime `json:"appliedTime,omitempty"`
+	HealthyTime  *metav1.MicroTime `json:"healthyTime,omitempty"`
+	FailedTime   *metav1.MicroTime `json:"failedTime,omitempty"`
 	// ResourceVersion is the store revision at which the commit entered.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+}
+
+// CommitChange is what a commit did to one object.
+type CommitChange struct {
+	// Action is create, update, replace or delete.
+	Action string `json:"action"`
+	// Object is kind/namespace/name.
+	Object string `json:"object"`
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	// Fields that changed, at most 20. The values of Secrets are hidden.
+	Fields []FieldChange `json:"fields,omitempty"`
+}
+
+// FieldChange is one field that changed. Old and New are JSON; empty where
+// there is no value.
+type FieldChange struct {
+	Path string `json:"path"`
+	Old  string `json:"old,omitempty"`
+	New  string `json:"new,omitempty"`
+}
+
+// CommitConsequence is something that follows from a commit.
+type CommitConsequence struct {
+	Object string `json:"object"`
+	// Kind is Restart, DataLoss, NamespaceDelete, Replace, Drain or Reboot.
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// CommitSignature is what is known of who signed a commit.
+type CommitSignature struct {
+	// State is Verified, Unsigned, Unknown (a key that is not trusted) or Bad.
+	State  string `json:"state"`
+	Key    string `json:"key,omitempty"`
+	Signer string `json:"signer,omitempty"`
+	// Message says why it is not Verified.
+	Message string `json:"message,omitempty"`
 }
 
 // Finding is one thing that is wrong with a commit, at one place of it. Line

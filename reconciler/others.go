@@ -1,0 +1,66 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// subscribe listens for what changes a plan without a new commit: the
+// Repository object itself, and what other repositories declare, where they
+// and this one declare the same.
+func (r *Reconciler) subscribe(ctx context.Context) error {
+	if err := r.cfg.Client.Cache().Subscribe(ctx, schema.ResourceFor[*v1alpha1.Repository](), r.repositoryEvent); err != nil {
+		return fmt.Errorf("subscribe to repositories: %w", err)
+	}
+	if err := r.cfg.Client.Cache().Subscribe(ctx, schema.ResourceFor[*v1alpha1.Inventory](), r.inventoryEvent); err != nil {
+		return fmt.Errorf("subscribe to inventories: %w", err)
+	}
+	return nil
+}
+
+// repositoryEvent runs in the cache's goroutine.
+func (r *Reconciler) repositoryEvent(ev client.Event) {
+	repo, ok := ev.Object.(*v1alpha1.Repository)
+	if !ok {
+		return
+	}
+	old, _ := ev.Old.(*v1alpha1.Repository)
+	switch {
+	case repo.Name == r.cfg.Repository && old != nil && old.Generation != repo.Generation:
+		r.again()
+	case repo.Name != r.cfg.Repository && r.shadowed.Load() && (old == nil || ev.Type == client.Deleted || old.Spec.Priority != repo.Spec.Priority):
+		r.again()
+	}
+}
+
+// inventoryEvent runs in the cache's goroutine.
+func (r *Reconciler) inventoryEvent(ev client.Event) {
+	if inv, ok := ev.Object.(*v1alpha1.Inventory); ok && inv.Spec.Repository != r.cfg.Repository && r.shadowed.Load() {
+		r.again()
+	}
+}
+
+// again has the applied commit planned anew.
+func (r *Reconciler) again() {
+	select {
+	case r.replan <- struct{}{}:
+	default:
+	}
+}
+
+// planAgain takes the commit that is applied for a new one.
+func (r *Reconciler) planAgain() {
+	if r.commit == nil || r.head != nil {
+		return
+	}
+	c, err := r.cfg.Source.Commit(r.commit.Spec.SHA)
+	if err != nil {
+		r.log.Warn("applied commit not planned again", "err", err)
+		return
+	}
+	r.head, r.first, r.retry = &c, true, backoff{}
+}

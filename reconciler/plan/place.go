@@ -1,0 +1,186 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/writ-os/writ/reconciler/render"
+)
+
+// dependencies refuses what can never be fulfilled: a dependency that nobody
+// declares and that is not there, and circles.
+func (c *computation) dependencies() {
+	byName := map[string]*Desired{}
+	for ref, d := range c.desired {
+		byName[ref.String()] = d
+	}
+	for _, d := range c.desired {
+		for _, name := range d.DependsOn {
+			if byName[name] == nil && !c.known(name) {
+				c.find(d.Head, "metadata.annotations", "DependsOn", fmt.Sprintf("%s depends on %s, which no commit declares", d.Object(), name),
+					"name an object as Kind/namespace/name, or Kind/name")
+			}
+		}
+	}
+	if circle := findCircle(byName); len(circle) > 0 {
+		c.find(byName[circle[0]].Head, "metadata.annotations", "DependsOn", "objects wait for each other: "+strings.Join(circle, " -> "), "remove one of the dependencies")
+	}
+}
+
+// known says whether another repository declares an object.
+func (c *computation) known(name string) bool {
+	for ref := range c.others {
+		if ref.String() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// findCircle returns the names along a circle, the first again at the end.
+func findCircle(byName map[string]*Desired) []string {
+	const visiting, done = 1, 2
+	state := map[string]int{}
+	var path []string
+	var visit func(string) []string
+	visit = func(name string) []string {
+		d := byName[name]
+		switch {
+		case d == nil || state[name] == done:
+			return nil
+		case state[name] == visiting:
+			return append(slices.Clone(path[slices.Index(path, name):]), name)
+		}
+		state[name] = visiting
+		path = append(path, name)
+		for _, next := range d.DependsOn {
+			if c := visit(next); c != nil {
+				return c
+			}
+		}
+		path = path[:len(path)-1]
+		state[name] = done
+		return nil
+	}
+	names := make([]string, 0, len(byName))
+	for name, d := range byName {
+		if len(d.DependsOn) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if c := visit(name); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// Held is an op that waits, and for what.
+type Held struct {
+	Op
+	For string
+}
+
+// Gate takes out of a plan what has to wait: ops of a wave above the first
+// that changes or is not healthy, and ops whose dependencies change or are not
+// healthy. heads are all declared objects. Deletions never wait. Inventories
+// name what is held too; it is only created later.
+func Gate(p *Plan, heads []render.Head, healthy func(render.Ref) bool) []Held {
+	g := newGate(p, heads, healthy)
+	if !g.used {
+		return nil
+	}
+	var held []Held
+	p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool {
+		why := g.waits(&o)
+		if why != "" {
+			held = append(held, Held{o, why})
+		}
+		return why != ""
+	})
+	return held
+}
+
+// gate knows what is not settled.
+type gate struct {
+	used      bool // any object has a wave or a dependency
+	waves     map[string]int
+	wave      int // the first that is not settled
+	first     string
+	unsettled map[string]bool
+}
+
+func newGate(p *Plan, heads []render.Head, healthy func(render.Ref) bool) *gate {
+	g := &gate{unsettled: map[string]bool{}}
+	for i := range heads {
+		g.used = g.used || heads[i].Wave != 0 || len(heads[i].DependsOn) > 0
+	}
+	if !g.used {
+		return g
+	}
+	g.waves = wavesOf(heads)
+	changing := map[render.Ref]bool{}
+	for i := range p.Ops {
+		changing[p.Ops[i].Ref] = p.Ops[i].Action != Delete
+	}
+	for i := range heads {
+		h := &heads[i]
+		if !changing[h.Ref] && healthy(h.Ref) {
+			continue
+		}
+		name := h.Object()
+		g.unsettled[name] = true
+		if wave := g.waves[name]; len(g.unsettled) == 1 || wave < g.wave {
+			g.wave, g.first = wave, name
+		}
+	}
+	return g
+}
+
+func (g *gate) waits(o *Op) string {
+	if o.Action == Delete {
+		return ""
+	}
+	if g.waves[o.Ref.String()] > g.wave {
+		return fmt.Sprintf("wave %d (%s)", g.wave, g.first)
+	}
+	for _, name := range o.DependsOn {
+		if g.unsettled[name] {
+			return name
+		}
+	}
+	return ""
+}
+
+// wavesOf are the waves of objects by name: an object is never in an earlier
+// wave than what it depends on, or the two would wait for each other.
+func wavesOf(heads []render.Head) map[string]int {
+	byName := make(map[string]*render.Head, len(heads))
+	for i := range heads {
+		byName[heads[i].Object()] = &heads[i]
+	}
+	out := make(map[string]int, len(heads))
+	var of func(string) int
+	of = func(name string) int {
+		h := byName[name]
+		if h == nil {
+			return math.MinInt
+		}
+		if wave, ok := out[name]; ok {
+			return wave
+		}
+		out[name] = h.Wave // ends a circle, which is a finding of its own
+		for _, dep := range h.DependsOn {
+			out[name] = max(out[name], of(dep))
+		}
+		return out[name]
+	}
+	for name := range byName {
+		of(name)
+	}
+	return out
+}

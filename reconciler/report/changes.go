@@ -1,0 +1,49 @@
+package report
+
+import (
+	"github.com/writ-os/writ/reconciler/plan"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// A Commit object tells what was done, within bounds: an object of the API is
+// no archive, Git has all of it.
+const (
+	maxChanges     = 200
+	maxFields      = 20
+	maxValue       = 200
+	maxChangeBytes = 100_000
+)
+
+// changes notes what the plan does.
+func changes(s *v1alpha1.CommitStatus, p *plan.Plan) {
+	size := 0
+	for i := range p.Ops {
+		if i == maxChanges || size > maxChangeBytes {
+			s.ChangesOmitted = int32(len(p.Ops) - i)
+			break
+		}
+		ch := change(&p.Ops[i])
+		for _, f := range ch.Fields {
+			size += len(f.Path) + len(f.Old) + len(f.New)
+		}
+		s.Changes = append(s.Changes, ch)
+	}
+	for _, c := range p.Consequences[:min(len(p.Consequences), maxChanges)] {
+		s.Consequences = append(s.Consequences, v1alpha1.CommitConsequence{Object: c.Object, Kind: c.Kind, Message: c.Message})
+	}
+}
+
+func change(o *plan.Op) v1alpha1.CommitChange {
+	out := v1alpha1.CommitChange{Action: string(o.Action), Object: o.Ref.String(), File: o.File, Line: o.Line}
+	for _, d := range o.Diffs[:min(len(o.Diffs), maxFields)] {
+		out.Fields = append(out.Fields, v1alpha1.FieldChange{Path: d.Path, Old: shorten(d.Old), New: shorten(d.New)})
+	}
+	return out
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > maxValue {
+		return string(r[:maxValue-3]) + "..."
+	}
+	return s
+}
