@@ -5,7 +5,7 @@ COMMIT   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATA     ?= /var/lib/writ
 UP       ?=
 GOFLAGS  += -buildvcs=false
-LDFLAGS   = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+LDFLAGS   = -s -w -funcalign=16 -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 KUBELD    = -s -w -X k8s.io/component-base/version.gitVersion=v1.36.4 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36
 export GOFLAGS
 
@@ -52,7 +52,21 @@ test: test-deps bin/kubectl bin/writ ## every test below the boot tests
 	go vet ./...
 	PATH="$(CURDIR)/bin:$$PATH" CGO_ENABLED=1 go test -race -timeout 20m ./...
 	go test -count=1 ./ci/house
+	$(MAKE) --no-print-directory charts
 	$(MAKE) --no-print-directory e2e
+
+FUZZ     ?= .
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME=30s each; FUZZ=./schema for those of a part
+	@set -e; for t in $$(grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' $(FUZZ) | sed -E 's,/[^/]+:func ,:,' | sort); do \
+		echo "== $$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) "./$${t%:*}"; \
+	done
+
+.PHONY: charts
+charts: bin/writ ## Helm 4 and Kustomize, as libraries, against the API server
+	cd ci/clients/charts && go test -count=1 ./...
 
 .PHONY: e2e
 e2e: test-deps bin/kubectl bin/writ ## the story of a commit, on real parts, in a network namespace of its own

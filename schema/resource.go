@@ -75,6 +75,7 @@ type Resource struct {
 type Column struct {
 	Name        string
 	Type        string // "string", "integer", "date", "boolean"
+	Cell        string // the type of the cells, where it is another
 	Format      string
 	Description string
 	Priority    int32 // 0 always, 1 only with -o wide

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -205,6 +206,24 @@ func measurePid(pid int) (usage, error) {
 		}
 	}
 	return u, nil
+}
+
+// errNoServer says that a server did not come up.
+var errNoServer = errors.New("the server is not ready after 90 s")
+
+// awaitReady asks until the server says that it is ready.
+func awaitReady(c *http.Client, began time.Time) (time.Duration, error) {
+	for time.Since(began) < 90*time.Second {
+		resp, err := c.Get("https://" + address + "/readyz")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return time.Since(began), nil
+			}
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return 0, errNoServer
 }
 
 func mib(n int64) string        { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -36,7 +37,7 @@ var benches = []bench{
 }
 
 func main() {
-	only := flag.String("run", "", "run only the benchmarks with these `names`, separated by commas")
+	only := flag.String("run", "", "run only the benchmarks, or the loads of a comparison, with these `names`, separated by commas")
 	bin := flag.String("writ", "bin/writ", "the `binary` to measure")
 	upstream := flag.String("upstream", "", "compare with upstream's API server side by side, run by this `command`")
 	flag.Parse()
@@ -59,15 +60,20 @@ func start(ctx context.Context, bin, only string, upstream []string) error {
 		}
 	}
 	if len(upstream) > 0 {
-		return versus(ctx, bin, upstream)
+		return versus(ctx, bin, only, upstream)
 	}
 	return run(ctx, bin, only)
+}
+
+// chosen says whether a name is among those of -run, which are all by default.
+func chosen(only, name string) bool {
+	return only == "" || slices.Contains(strings.Split(only, ","), name)
 }
 
 func run(ctx context.Context, bin, only string) error {
 	var rows []row
 	for _, b := range benches {
-		if only != "" && !strings.Contains(","+only+",", ","+b.name+",") {
+		if !chosen(only, b.name) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "measuring %s\n", b.name)

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -38,6 +39,7 @@ func storyActs(t *testing.T, c *cluster, _ string) {
 		return nil
 	})
 	storyForward(t, c, admin, pod)
+	storyAttach(t, c, admin)
 
 	k("scale", "deploy/web", "--replicas=3")
 	k("set", "image", "deploy/web", "demo=writ.local/demo:v2")
@@ -57,6 +59,7 @@ func storyActs(t *testing.T, c *cluster, _ string) {
 		t.Errorf("kubectl diff: %v\n%s", err, out)
 	}
 	contains(t, "kubectl apply --server-side", k("apply", "--server-side", "-f", manifest), "serverside-applied")
+	storyEdit(t, c, admin)
 	contains(t, "kubectl auth whoami", k("auth", "whoami"), "writ:break-glass")
 	contains(t, "kubectl auth can-i --list", k("auth", "can-i", "--list"), "*.*")
 	c.eventually(time.Minute, "kubectl top knows the node and the pods", func() error {
@@ -87,6 +90,70 @@ func storyForward(t *testing.T, c *cluster, admin, pod string) {
 		}
 		return nil
 	})
+}
+
+// storyAttach listens to a pod that waits for a Service, gives it the Service, and
+// hears what it says then; the end of the container is the end of the stream.
+func storyAttach(t *testing.T, c *cluster, admin string) {
+	k := func(args ...string) string {
+		return c.kubectl(append([]string{admin, "-n", "scratch"}, args...)...)
+	}
+	k("run", "guest", "--image=writ.local/demo:v1", "--restart=Never", "--command", "--", "/writ", "demo", "greet", "--to=http://late:8080")
+	k("wait", "pod/guest", "--for=jsonpath={.status.phase}=Running", "--timeout=30s")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	attach := c.inside(ctx, c.bin("kubectl"), admin, "-n", "scratch", "attach", "guest")
+	attach.Stdout, attach.Stderr = &out, &out
+	if err := attach.Start(); err != nil {
+		t.Fatal(err)
+	}
+	k("expose", "deploy/web", "--name=late", "--port=8080")
+	if err := attach.Wait(); err != nil {
+		t.Errorf("kubectl attach: %v\n%s", err, &out)
+	}
+	contains(t, "kubectl attach", out.String(), "signed the guestbook at http://late:8080")
+	k("wait", "pod/guest", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s")
+	if out, err := c.run(c.bin("kubectl"), admin, "-n", "scratch", "attach", "guest"); err == nil || !strings.Contains(out, "cannot attach a container in a completed pod") {
+		t.Errorf("kubectl attach to a pod that has ended: %v\n%s", err, out)
+	}
+}
+
+// storyEdit edits with a script for an editor: a good change, none, one that the
+// server refuses, and one of a subresource.
+func storyEdit(t *testing.T, c *cluster, admin string) {
+	edit := func(script string, args ...string) (string, error) {
+		editor := filepath.Join(c.dir, "editor")
+		write(t, editor, "#!/bin/sh\nexec sed -i '"+script+"' \"$1\"\n")
+		if err := os.Chmod(editor, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		all := append([]string{"KUBE_EDITOR=" + editor, c.bin("kubectl"), admin, "-n", "scratch", "edit"}, args...)
+		return c.run("env", all...)
+	}
+	out, err := edit("s/colour: blue/colour: green/", "configmap/settings")
+	if err != nil || !strings.Contains(out, "configmap/settings edited") {
+		t.Errorf("kubectl edit: %v\n%s", err, out)
+	}
+	if got := c.kubectl(admin, "-n", "scratch", "get", "configmap", "settings", "-o", "jsonpath={.data.colour}"); got != "green" {
+		t.Errorf("the colour is %q after kubectl edit", got)
+	}
+	if out, err := edit("s/nothing/something/", "configmap/settings"); err != nil || !strings.Contains(out, "Edit cancelled, no changes made.") {
+		t.Errorf("kubectl edit that changes nothing: %v\n%s", err, out)
+	}
+	// The editor is opened again, on a file that says why; that it changes nothing
+	// then ends it.
+	out, err = edit("s/  replicas: [0-9][0-9]*/  replicas: -1/", "deploy/web")
+	_, rest, _ := strings.Cut(out, `A copy of your changes has been stored to "`)
+	kept, _, _ := strings.Cut(rest, `"`)
+	reason, _ := os.ReadFile(kept) //nolint:errcheck // none is no reason
+	_ = os.Remove(kept)
+	if err == nil || !strings.Contains(out, `deployments.apps "web" is invalid`) || !strings.Contains(string(reason), "must be greater than or equal to 0") {
+		t.Errorf("kubectl edit of what is refused: %v\n%s\n%s", err, out, reason)
+	}
+	if out, err := edit("s/availableReplicas: [0-9][0-9]*/availableReplicas: 1/", "deploy/web", "--subresource=status"); err != nil || !strings.Contains(out, "edited") {
+		t.Errorf("kubectl edit --subresource=status: %v\n%s", err, out)
+	}
 }
 
 func nodeName(c *cluster) string {

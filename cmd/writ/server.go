@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/writ-os/writ/cmd/writ/cluster"
+	"github.com/writ-os/writ/cmd/writ/memory"
 )
 
 // serverFlags are shared by `up` and `server`.
@@ -83,17 +84,19 @@ func (f *serverFlags) config(log *slog.Logger) (cluster.Config, error) {
 	return cfg, nil
 }
 
-// log is the process's log, on standard error.
+// log is the process's log, on standard error, and that of its libraries.
 func (f *serverFlags) log() (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return nil, usageError{fmt.Errorf("--log-level %q: must be debug, info, warn or error", f.logLevel)}
 	}
 	o := &slog.HandlerOptions{Level: l}
+	log := slog.New(slog.NewTextHandler(os.Stderr, o))
 	if f.output == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, o)), nil
+		log = slog.New(slog.NewJSONHandler(os.Stderr, o))
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, o)), nil
+	libraryLog(log)
+	return log, nil
 }
 
 func serverCommand() *cobra.Command {
@@ -121,6 +124,7 @@ agent, and pusher.gitconfig for 'git push' to the built-in remote.`,
 			g, ctx := errgroup.WithContext(cmd.Context())
 			g.Go(func() error { return p.Run(ctx) })
 			g.Go(func() error { return notifyReady(ctx, p.Ready()) })
+			g.Go(func() error { return memory.New(memory.Config{Log: log}).Run(ctx) })
 			if !alone {
 				g.Go(func() error { return cluster.NewNode(f.node(cfg), p).Run(ctx) })
 			}

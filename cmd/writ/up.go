@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/writ-os/writ/cmd/writ/cluster"
+	"github.com/writ-os/writ/cmd/writ/memory"
 	"github.com/writ-os/writ/cmd/writ/progress"
 )
 
@@ -70,6 +71,7 @@ func attached(ctx context.Context, f *serverFlags, cfg cluster.Config, out io.Wr
 	g.Go(func() error { return p.Run(ctx) })
 	g.Go(func() error { return cluster.NewNode(f.node(cfg), p).Run(ctx) })
 	g.Go(func() error { return notifyReady(ctx, p.Ready()) })
+	g.Go(func() error { return memory.New(memory.Config{Log: cfg.Log}).Run(ctx) })
 	g.Go(func() error {
 		limited, cancel := context.WithTimeout(ctx, startLimit)
 		defer cancel()

@@ -92,18 +92,18 @@ func (*Autoprovision) Handles(verb string, r *schema.Resource, sub string) bool 
 
 // Mutate implements registry.Admission. The namespace is stored with what is
 // created in it, or not at all.
-func (*Autoprovision) Mutate(_ context.Context, a *registry.Attributes) error {
+func (*Autoprovision) Mutate(ctx context.Context, a *registry.Attributes) error {
 	r := schema.ResourceFor[*corev1.Namespace]()
 	if _, ok := a.Cluster.Get(r, schema.Key{Name: a.Key.Namespace}); ok || a.Key.Namespace == "" {
 		return nil
 	}
 	store, ok := a.Cluster.(interface {
-		Put(r *schema.Resource, o schema.Object)
+		Put(ctx context.Context, r *schema.Resource, o schema.Object)
 	})
 	if !ok {
 		return nil
 	}
-	store.Put(r, &corev1.Namespace{
+	store.Put(ctx, r, &corev1.Namespace{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: a.Key.Namespace, UID: uuid.NewUUID(), CreationTimestamp: metav1.Now().Rfc3339Copy(),

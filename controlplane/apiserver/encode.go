@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"maps"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -131,6 +133,10 @@ func cutField(b []byte) (field, rest []byte) {
 // metadataOf returns the metadata of an item as JSON, cut out of its shared
 // bytes.
 func metadataOf(it *store.Item) []byte {
+	if meta := withoutTemplateGeneration(it); meta != nil {
+		b, _ := json.Marshal(meta) // strings and numbers
+		return b
+	}
 	if rest, ok := bytes.CutPrefix(it.JSON(), []byte(typePrefix(it.Resource)+`"metadata":`)); ok {
 		if n := objectEnd(rest); n > 0 {
 			return rest[:n]
@@ -184,9 +190,27 @@ func objectEnd(b []byte) int {
 	return 0
 }
 
+// withoutTemplateGeneration returns the metadata of a DaemonSet without an
+// annotation that upstream makes of a field when it encodes the whole object:
+// the metadata alone does not have it. It returns nil where there is none.
+func withoutTemplateGeneration(it *store.Item) *metav1.ObjectMeta {
+	ds, ok := it.Object.(*appsv1.DaemonSet)
+	if !ok || ds.Annotations[appsv1.DeprecatedTemplateGeneration] == "" {
+		return nil
+	}
+	meta := ds.ObjectMeta
+	meta.Annotations = maps.Clone(meta.Annotations)
+	delete(meta.Annotations, appsv1.DeprecatedTemplateGeneration)
+	return &meta
+}
+
 // metadataMessage returns the metadata of an item as protobuf: field 1 of every
 // object.
 func metadataMessage(it *store.Item) []byte {
+	if meta := withoutTemplateGeneration(it); meta != nil {
+		b, _ := meta.Marshal() // into memory
+		return b
+	}
 	if m := message(it.Protobuf()); len(m) > 0 && m[0] == 0x0a {
 		meta, _ := cutField(m)
 		return meta

@@ -191,7 +191,7 @@ func (s *Server) writeItem(x *exchange, r *schema.Resource, code int, out output
 	case out.partial():
 		*b.buf = append(partialJSON(*b.buf, out.Convert.Version, it), '\n')
 	case out.Media == mediaProtobuf:
-		b.add(it.Protobuf())
+		*b.buf = it.AppendProtobuf(*b.buf)
 	default:
 		b.add(it.JSON())
 		b.addString("\n")

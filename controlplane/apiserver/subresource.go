@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -63,6 +64,11 @@ func (s *Server) serveSubresource(x *exchange, r *schema.Resource) error {
 var (
 	scaleBody = &schema.Resource{Group: "autoscaling", Version: "v1", Kind: "Scale", New: func() schema.Object {
 		return &autoscalingv1.Scale{TypeMeta: metav1.TypeMeta{Kind: "Scale", APIVersion: "autoscaling/v1"}}
+	}, Columns: []schema.Column{
+		{Name: "Name", Type: "string", Path: "metadata.name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
+		{Name: "Desired", Type: "integer", Path: "spec.replicas", Description: autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"]},
+		{Name: "Available", Type: "integer", Path: "status.replicas", Description: autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"]},
+		{Name: "Age", Type: "string", Func: "age", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]},
 	}}
 	bindingBody = &schema.Resource{Version: "v1", Kind: "Binding", New: func() schema.Object {
 		return &corev1.Binding{TypeMeta: metav1.TypeMeta{Kind: "Binding", APIVersion: "v1"}}
@@ -78,9 +84,7 @@ var (
 // scale reads and writes the number of replicas as an autoscaling/v1 Scale.
 func (s *Server) scale(x *exchange, r *schema.Resource) error {
 	var o schema.Object
-	var err error
-	code := http.StatusOK
-	out, err := negotiate(x.r, allowPlain)
+	out, err := negotiate(x.r, allowObjects)
 	if err != nil {
 		return err
 	}
@@ -98,7 +102,8 @@ func (s *Server) scale(x *exchange, r *schema.Resource) error {
 	if err != nil {
 		return err
 	}
-	writeObject(x, x.r, code, out, o)
+	v, _ := schema.ParseResourceVersion(o.GetResourceVersion()) // a dry run has none
+	s.writeItem(x, scaleBody, http.StatusOK, out, &store.Item{Resource: scaleBody, Key: k, Version: v, Object: o})
 	return nil
 }
 

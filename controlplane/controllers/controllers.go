@@ -18,13 +18,17 @@ import (
 	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/controlplane/controllers/bootstrapsigner"
 	"github.com/writ-os/writ/controlplane/controllers/certificates"
+	"github.com/writ-os/writ/controlplane/controllers/clusterinfo"
 	"github.com/writ-os/writ/controlplane/controllers/cronjob"
 	"github.com/writ-os/writ/controlplane/controllers/daemonset"
 	"github.com/writ-os/writ/controlplane/controllers/deployment"
 	"github.com/writ-os/writ/controlplane/controllers/endpoints"
 	"github.com/writ-os/writ/controlplane/controllers/endpointslice"
+	"github.com/writ-os/writ/controlplane/controllers/endpointslicemirroring"
 	"github.com/writ-os/writ/controlplane/controllers/garbagecollector"
+	"github.com/writ-os/writ/controlplane/controllers/ipaddress"
 	"github.com/writ-os/writ/controlplane/controllers/job"
+	"github.com/writ-os/writ/controlplane/controllers/legacytokencleaner"
 	"github.com/writ-os/writ/controlplane/controllers/namespace"
 	"github.com/writ-os/writ/controlplane/controllers/nodeipam"
 	"github.com/writ-os/writ/controlplane/controllers/nodelifecycle"
@@ -56,6 +60,9 @@ type Config struct {
 	Catalog *schema.Live
 	// CA is the cluster's certificate authority in PEM.
 	CA []byte
+	// Server is the URL at which machines that join find the API server; "" leaves
+	// it to others to publish one.
+	Server string
 	// PodCIDR is the range of pod addresses. Default 10.244.0.0/16.
 	PodCIDR netip.Prefix
 	// NodeGrace is how long a node may be silent. Default 40 s.
@@ -176,8 +183,12 @@ func (s *set) workloads() {
 func (s *set) network() {
 	c := s.cfg
 	s.add("endpointslice", 5, endpointslice.New(endpointslice.Config{Client: c.Client, Cache: c.Cache}))
+	s.add("endpointslicemirroring", 5, endpointslicemirroring.New(endpointslicemirroring.Config{
+		Client: c.Client, Cache: c.Cache, Recorder: s.recorder("endpoint-slice-mirroring-controller"),
+	}))
 	s.add("endpoints", 5, endpoints.New(endpoints.Config{Client: c.Client, Cache: c.Cache}))
 	s.add("servicecidr", 5, servicecidr.New(servicecidr.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("service-cidr-controller"), Now: c.Now}))
+	s.add("ipaddress", 5, ipaddress.New(ipaddress.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("ipallocator-repair-controller"), Now: c.Now}))
 }
 
 func (s *set) nodes() {
@@ -219,6 +230,10 @@ func (s *set) tokens() {
 	c := s.cfg
 	if c.Tokens.Legacy != nil {
 		s.add("serviceaccounttoken", 5, serviceaccounttoken.New(serviceaccounttoken.Config{Client: c.Client, Cache: c.Cache, CA: c.CA, Token: c.Tokens.Legacy}))
+		s.add("legacytokencleaner", 1, legacytokencleaner.New(legacytokencleaner.Config{Client: c.Client, Cache: c.Cache, Now: c.Now}))
+	}
+	if c.Server != "" {
+		s.add("clusterinfo", 1, clusterinfo.New(clusterinfo.Config{Client: c.Client, Cache: c.Cache, Server: c.Server, CA: c.CA}))
 	}
 	if c.Tokens.Signed != nil {
 		s.add("bootstrapsigner", 1, bootstrapsigner.New(bootstrapsigner.Config{Client: c.Client, Cache: c.Cache, Signed: c.Tokens.Signed, Now: c.Now}))

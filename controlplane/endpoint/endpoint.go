@@ -26,7 +26,7 @@ import (
 func Resolve(c client.Cache, namespace, name string, port int32) (string, error) {
 	o, ok := c.Get(schema.ResourceFor[*corev1.Service](), schema.Key{Namespace: namespace, Name: name})
 	if !ok {
-		return "", apierrors.NewNotFound(corev1.Resource("services"), name)
+		return "", apierrors.NewNotFound(corev1.Resource("service"), name) // as upstream's lister says it
 	}
 	svc, ok := o.(*corev1.Service)
 	if !ok {

@@ -41,7 +41,7 @@ func TestResolve(t *testing.T) {
 		{"web", 9090, `no endpoints available for service "web"`},
 		{"web", 80, `no service port 80 found for service "web"`},
 		{"down", 443, `no endpoints available for service "down"`},
-		{"none", 443, `services "none" not found`},
+		{"none", 443, `service "none" not found`},
 		{"external", 443, "api.example.com:443"},
 	} {
 		got, err := Resolve(c.Cache(), "ns", tt.name, tt.port)

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"sync"
 
 	"github.com/writ-os/writ/schema"
@@ -8,10 +9,22 @@ import (
 
 // Put stores the new state of another object with the write that admission is
 // asked about, in the same transaction: the usage of a quota, say. It goes
-// unseen by admission.
-func (o *overlay) Put(r *schema.Resource, obj schema.Object) {
-	o.put(r, schema.KeyOf(obj), obj).also = true
+// unseen by admission. What changes in the status of an object that there is
+// becomes the server's own.
+func (o *overlay) Put(ctx context.Context, r *schema.Resource, obj schema.Object) {
+	key := schema.KeyOf(obj)
+	if old := o.get(r, key); old != nil && o.fields != nil && r.Status {
+		obj.GetObjectKind().SetGroupVersionKind(r.GVK())
+		if err := o.fields.update(ctx, r, "status", old, obj, serverManager); err != nil {
+			o.fields.log.WarnContext(ctx, "field owners cannot be told", "resource", r.String(), "key", key.String(), "manager", serverManager, "err", err)
+		}
+	}
+	o.put(r, key, obj).also = true
 }
+
+// serverManager owns the fields that the API server itself writes, under
+// upstream's name.
+const serverManager = "kube-apiserver"
 
 // queues let writes that meet at one object wait for each other.
 type queues struct {

@@ -24,7 +24,7 @@ func (counter) Handles(verb string, r *schema.Resource, _ string) bool {
 	return verb == "create" && r == configMaps
 }
 
-func (counter) Validate(_ context.Context, a *Attributes) error {
+func (counter) Validate(ctx context.Context, a *Attributes) error {
 	quotas := schema.ResourceFor[*corev1.ResourceQuota]()
 	o, ok := a.Cluster.Get(quotas, key("q"))
 	if !ok {
@@ -35,8 +35,8 @@ func (counter) Validate(_ context.Context, a *Attributes) error {
 	n.Add(resource.MustParse("1"))
 	q.Status.Used = corev1.ResourceList{"count/configmaps": n}
 	a.Cluster.(interface {
-		Put(*schema.Resource, schema.Object)
-	}).Put(quotas, q)
+		Put(context.Context, *schema.Resource, schema.Object)
+	}).Put(ctx, quotas, q)
 	return nil
 }
 

@@ -120,7 +120,7 @@ func (g *Registry) evict(ctx context.Context, r *schema.Resource, key schema.Key
 		}
 		// What does not run, or ends already, disrupts nobody.
 		if !podEnded(pod) && pod.Status.Phase != corev1.PodPending && pod.DeletionTimestamp == nil {
-			if err := g.disrupt(ov, pod); err != nil {
+			if err := g.disrupt(ctx, ov, pod); err != nil {
 				return nil, err
 			}
 		}
@@ -129,7 +129,7 @@ func (g *Registry) evict(ctx context.Context, r *schema.Resource, key schema.Key
 }
 
 // disrupt takes one disruption from the budget of a pod.
-func (g *Registry) disrupt(ov *overlay, pod *corev1.Pod) error {
+func (g *Registry) disrupt(ctx context.Context, ov *overlay, pod *corev1.Pod) error {
 	budgets := schema.ResourceFor[*policyv1.PodDisruptionBudget]()
 	var found *policyv1.PodDisruptionBudget
 	for _, o := range ov.List(budgets, pod.Namespace) {
@@ -162,7 +162,7 @@ func (g *Registry) disrupt(ov *overlay, pod *corev1.Pod) error {
 		b.Status.DisruptedPods = map[string]metav1.Time{}
 	}
 	b.Status.DisruptedPods[pod.Name] = now()
-	ov.Put(budgets, b)
+	ov.Put(ctx, budgets, b)
 	return nil
 }
 

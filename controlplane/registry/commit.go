@@ -29,6 +29,7 @@ func (g *Registry) transaction(ctx context.Context, dryRun bool, fn func(*overla
 	}()
 	for try := 1; ; {
 		o := newOverlay(g.store.View())
+		o.fields = g.fields
 		err := g.attempt(ctx, o, dryRun, fn)
 		var conflict *store.ConflictError
 		if !errors.As(err, &conflict) {

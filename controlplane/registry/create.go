@@ -33,9 +33,7 @@ func (g *Registry) Create(ctx context.Context, r *schema.Resource, o schema.Obje
 
 // create admits a new object, which it owns, over an overlay.
 func (g *Registry) create(ctx context.Context, ov *overlay, r *schema.Resource, o schema.Object, w client.WriteOptions) (*entry, error) {
-	if v := o.GetResourceVersion(); v != "" && v != "0" {
-		return nil, apierrors.NewBadRequest(versionOnCreate)
-	}
+	version := o.GetResourceVersion()
 	o, err := intoWorking(ctx, r, o)
 	if err != nil {
 		return nil, err
@@ -47,11 +45,10 @@ func (g *Registry) create(ctx context.Context, ov *overlay, r *schema.Resource, 
 	if err != nil {
 		return nil, err
 	}
-	if ov.get(r, key) != nil {
-		return nil, alreadyExists(r, key.Name)
-	}
 	fillMeta(o)
-	return g.newWrite(ctx, ov, "create", r, "", key, w).create(ctx, o)
+	n := g.newWrite(ctx, ov, "create", r, "", key, w)
+	n.version = version
+	return n.create(ctx, o)
 }
 
 // placeIn makes the namespace of an object the one of the request, if the

@@ -23,6 +23,7 @@ func (g *Registry) Delete(ctx context.Context, r *schema.Resource, key schema.Ke
 // DeleteObject is Delete that returns the last state and whether the object is
 // gone; it is not when it ends gracefully or a finalizer holds it.
 func (g *Registry) DeleteObject(ctx context.Context, r *schema.Resource, key schema.Key, d client.DeleteOptions) (o schema.Object, gone bool, err error) {
+	warnOrphans(ctx, r, d)
 	var e *entry
 	o, err = g.one(ctx, r, d.DryRun, func(ov *overlay) (*entry, error) {
 		var err error
@@ -35,12 +36,14 @@ func (g *Registry) DeleteObject(ctx context.Context, r *schema.Resource, key sch
 	return o, e.object == nil, nil
 }
 
-// DeleteCollection deletes what the options select and returns the last states.
-// Every object is deleted on its own: one that is gone meanwhile is no error.
+// DeleteCollection deletes what the options select and returns it as it was
+// before. Every object is deleted on its own: one that is gone meanwhile is no
+// error.
 func (g *Registry) DeleteCollection(ctx context.Context, r *schema.Resource, o client.ListOptions, d client.DeleteOptions) (client.List, error) {
 	if err := CheckFields(r, o.Fields); err != nil {
 		return client.List{}, err
 	}
+	warnOrphans(ctx, r, d)
 	s := g.store.Snapshot(r)
 	list := client.List{ResourceVersion: s.Version().String()}
 	items, err := g.selected(ctx, s, r, o)
@@ -48,14 +51,14 @@ func (g *Registry) DeleteCollection(ctx context.Context, r *schema.Resource, o c
 		return client.List{}, err
 	}
 	for _, it := range items {
-		last, _, err := g.DeleteObject(ctx, r, it.Key, d)
-		if apierrors.IsNotFound(err) {
-			continue
+		if _, _, err := g.DeleteObject(ctx, r, it.Key, d); err != nil && !apierrors.IsNotFound(err) {
+			return client.List{}, err
 		}
+		was, err := asked(ctx, r, it.Object)
 		if err != nil {
 			return client.List{}, err
 		}
-		list.Items = append(list.Items, last)
+		list.Items = append(list.Items, was)
 	}
 	return list, nil
 }

@@ -19,9 +19,11 @@ import (
 const (
 	optimisticLock   = "the object has been modified; please apply your changes to the latest version and try again"
 	namespaceDiffers = "the namespace of the provided object does not match the namespace sent on the request"
-	versionOnCreate  = "resourceVersion should not be set on objects to be created"
 	immutableField   = "field is immutable"
 )
+
+// errVersionOnCreate is none of the API's errors, as upstream: an internal one.
+var errVersionOnCreate = errors.New("resourceVersion should not be set on objects to be created")
 
 func notFound(r *schema.Resource, name string) error {
 	return apierrors.NewNotFound(r.GroupResource(), name)

@@ -1,17 +1,10 @@
 package registry
 
 import (
-	"bufio"
 	"context"
-	"flag"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,25 +13,19 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/store"
+	"github.com/writ-os/writ/controlplane/store/killtest"
 	"github.com/writ-os/writ/schema"
 )
-
-// The child process of the kill test applies commits until it is killed, and
-// says on its output which are stored.
-const childEnv = "WRIT_REGISTRY_TEST_CHILD"
 
 // perCommit is how many objects one commit of the child declares.
 const perCommit = 500
 
-func transactChild(dir string) {
-	fail := func(err error) {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	s := store.New(store.Config{Dir: dir, Tick: 10 * time.Millisecond})
+// transactChild applies commits until it dies, and says which are stored.
+func transactChild(m *killtest.Mortal) {
+	s := store.New(store.Config{Dir: m.Dir, Tick: 10 * time.Millisecond})
 	go func() {
 		if err := s.Run(context.Background()); err != nil {
-			fail(err)
+			killtest.Fail(err)
 		}
 	}()
 	<-s.Ready()
@@ -46,9 +33,10 @@ func transactChild(dir string) {
 	ctx := as("system:writ:reconciler")
 	for n := commitOf(g) + 1; ; n++ {
 		if _, err := g.Transact(ctx, commitOps(g, n), false); err != nil {
-			fail(err)
+			killtest.Fail(err)
 		}
 		fmt.Println(n)
+		m.Step()
 	}
 }
 
@@ -95,31 +83,28 @@ func commitOf(g *Registry) int {
 	return valueIn(o)
 }
 
-// killsFlag makes the test as long as one likes: every life of a child is one
-// random point at which it ends.
-var killsFlag = flag.Int("kills", 105, "how many times the kill test kills its child")
-
-// TestKillTransact kills a process that applies commits of 500 objects, at
-// random moments. What it leaves is always a whole commit, and no address is
-// given out twice.
+// TestKillTransact kills a process that applies commits of 500 objects, while it
+// starts and in the middle of them. What it leaves is always a whole commit, and
+// no address is given out twice.
 func TestKillTransact(t *testing.T) {
-	kills := *killsFlag
 	dir := filepath.Join(t.TempDir(), "etcd")
 	last := 0
-	for kill := range kills {
-		stored := applyAndKill(t, dir, time.Duration(rand.Int64N(int64(120*time.Millisecond))))
+	killtest.Rounds(t, killtest.Config{Rounds: 105, Steps: 3, Delay: 120 * time.Millisecond}, func(p killtest.Point) {
+		stored := 0
+		p.Live(t, "commits", dir, func(line string) {
+			if _, err := fmt.Sscan(line, &stored); err != nil {
+				t.Fatalf("child said %q: %v", line, err)
+			}
+		})
 		g, stop := open(t, dir)
 		n := checkCommit(t, g)
-		if n < stored || n < last {
-			t.Fatalf("kill %d: commit %d was stored and %d is there", kill, max(stored, last), n)
+		if n < stored || n < last+p.Steps {
+			t.Fatalf("commit %d was stored and %d is there; the child began at %d and was to write %d", stored, n, last, p.Steps)
 		}
 		last = n
 		stop()
-	}
-	t.Logf("%d commits in %d lives", last, kills)
-	if last < kills {
-		t.Errorf("the children stored %d commits in %d lives: the test kills too early", last, kills)
-	}
+	})
+	t.Logf("%d commits", last)
 }
 
 func checkCommit(t *testing.T, g *Registry) int {
@@ -151,38 +136,4 @@ func checkCommit(t *testing.T, g *Registry) int {
 		t.Fatalf("commit %d has %d objects, want %d", n, seen, want)
 	}
 	return n
-}
-
-// applyAndKill runs a child until some time after its first commit.
-func applyAndKill(t *testing.T, dir string, after time.Duration) (stored int) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+dir)
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(out)
-	for n := 0; ; n++ {
-		line, err := lines.ReadString('\n')
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fmt.Sscan(line, &stored); err != nil {
-			t.Fatalf("child said %q: %v", line, err)
-		}
-		if n == 0 {
-			time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
-		}
-	}
-	_ = cmd.Wait() // killed
-	return stored
 }

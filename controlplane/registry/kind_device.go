@@ -16,6 +16,9 @@ import (
 func deviceRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*resourcev1.ResourceClaim]()] = &rule{
 		status: func(o, old schema.Object) { resetMeta(o, old) },
+		validateNew: func(o schema.Object) field.ErrorList {
+			return deviceClaimErrors(&o.(*resourcev1.ResourceClaim).Spec.Devices, field.NewPath("spec", "devices"))
+		},
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
 			return keepField(field.NewPath("spec"), o.(*resourcev1.ResourceClaim).Spec, old.(*resourcev1.ResourceClaim).Spec)
 		},
@@ -24,11 +27,20 @@ func deviceRules(rules map[*schema.Resource]*rule) {
 		},
 	}
 	rules[schema.ResourceFor[*resourcev1.ResourceClaimTemplate]()] = &rule{
+		validateNew: func(o schema.Object) field.ErrorList {
+			s, at := &o.(*resourcev1.ResourceClaimTemplate).Spec, field.NewPath("spec")
+			errs := validation.ValidateAnnotations(s.Annotations, at.Child("metadata", "annotations"))
+			errs = append(errs, metav1validation.ValidateLabels(s.Labels, at.Child("metadata", "labels"))...)
+			return append(errs, deviceClaimErrors(&s.Spec.Devices, at.Child("spec", "devices"))...)
+		},
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
 			return keepField(field.NewPath("spec"), o.(*resourcev1.ResourceClaimTemplate).Spec, old.(*resourcev1.ResourceClaimTemplate).Spec)
 		},
 	}
-	rules[schema.ResourceFor[*resourcev1.DeviceClass]()] = &rule{generation: true}
+	rules[schema.ResourceFor[*resourcev1.DeviceClass]()] = &rule{
+		generation: true,
+		validate:   func(o schema.Object) field.ErrorList { return deviceClassErrors(&o.(*resourcev1.DeviceClass).Spec) },
+	}
 	rules[schema.ResourceFor[*resourcev1.ResourceSlice]()] = &rule{
 		generation: true,
 		validate:   func(o schema.Object) field.ErrorList { return deviceSliceErrors(&o.(*resourcev1.ResourceSlice).Spec) },

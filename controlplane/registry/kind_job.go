@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"maps"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -8,8 +9,11 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/core"
 )
 
 // The labels by which the pods of a job know it, old form and new.
@@ -85,6 +89,18 @@ func selectJob(job *batchv1.Job) {
 	}
 }
 
+// orphaned is what upstream says of a deletion that leaves a job's pods behind
+// without having been told to.
+const orphaned = "child pods are preserved by default when jobs are deleted; " +
+	"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+
+// warnOrphans says it, whether or not there is such a job.
+func warnOrphans(ctx context.Context, r *schema.Resource, d client.DeleteOptions) {
+	if d.Propagation == "" && r == schema.ResourceFor[*batchv1.Job]() {
+		warning.AddWarning(ctx, "", orphaned)
+	}
+}
+
 // jobUpdateErrors: what a job is cannot change once it is made, but a suspended
 // job that has no pods may get other nodes to run on, and other resources.
 func jobUpdateErrors(job, old *batchv1.Job) field.ErrorList {
@@ -120,11 +136,20 @@ func jobTemplateUpdateErrors(job, old *batchv1.Job, at *field.Path) field.ErrorL
 		followNodeAffinity(&is.Spec, &was.Spec)
 	}
 	if !idle {
-		return keepField(at.Child("template"), *is, *was)
+		return keepTemplate(at.Child("template"), is, was)
 	}
 	followResources(is.Spec.Containers, was.Spec.Containers)
 	followResources(is.Spec.InitContainers, was.Spec.InitContainers)
-	return keepField(at.Child("template.spec"), is.Spec, was.Spec)
+	return keepTemplate(at.Child("template.spec"), &is.Spec, &was.Spec)
+}
+
+// keepTemplate refuses a change of what pods are made from. The text shows it in
+// the form of upstream's internal types.
+func keepTemplate(at *field.Path, is, was any) field.ErrorList {
+	if apiequality.Semantic.DeepEqual(is, was) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, core.Internal(is), immutableField)}
 }
 
 // followNodeAffinity makes the affinity to nodes what it has become.

@@ -1,7 +1,7 @@
 package registry
 
 import (
-	"slices"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -14,7 +14,22 @@ import (
 func leaseRule() *rule {
 	return &rule{
 		conditional: true, createOnUpdate: true, ownSchema: true,
+		create: func(o schema.Object) { dropStrategy(&o.(*coordinationv1.Lease).Spec, &coordinationv1.LeaseSpec{}) },
+		update: func(o, old schema.Object) {
+			dropStrategy(&o.(*coordinationv1.Lease).Spec, &old.(*coordinationv1.Lease).Spec)
+		},
 		validate: func(o schema.Object) field.ErrorList { return leaseErrors(&o.(*coordinationv1.Lease).Spec) },
+	}
+}
+
+// dropStrategy takes away what coordinated leader election (KEP-4355) says in a
+// lease: upstream's gate of it is off. What is stored stays.
+func dropStrategy(s, old *coordinationv1.LeaseSpec) {
+	if old.Strategy == nil {
+		s.Strategy = nil
+	}
+	if old.PreferredHolder == nil {
+		s.PreferredHolder = nil
 	}
 }
 
@@ -37,10 +52,18 @@ func leaseErrors(s *coordinationv1.LeaseSpec) field.ErrorList {
 }
 
 // strategyErrors checks how the holder of a lease is chosen: as Kubernetes knows
-// it, or as somebody else does, by a name with a domain.
+// it, or as somebody else does, by a name with a domain. The path is upstream's.
 func strategyErrors(s coordinationv1.CoordinatedLeaseStrategy, at *field.Path) field.ErrorList {
-	if slices.Contains([]coordinationv1.CoordinatedLeaseStrategy{coordinationv1.OldestEmulationVersion}, s) {
-		return nil
+	at = at.Child("strategy")
+	if !strings.Contains(string(s), "/") {
+		if s == coordinationv1.OldestEmulationVersion {
+			return nil
+		}
+		return field.ErrorList{field.NotSupported(at, s, []coordinationv1.CoordinatedLeaseStrategy{coordinationv1.OldestEmulationVersion})}
 	}
-	return validation.IsDomainPrefixedKey(at, string(s))
+	var errs field.ErrorList
+	for _, text := range validation.IsQualifiedName(string(s)) {
+		errs = append(errs, field.Invalid(at, s, text))
+	}
+	return errs
 }

@@ -12,7 +12,7 @@ import (
 func podRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*corev1.Pod]()] = &rule{
 		generation: true,
-		normal:     func(o schema.Object) { podAddresses(&o.(*corev1.Pod).Status) },
+		normal:     func(o schema.Object) { podNormal(o.(*corev1.Pod)) },
 		create: func(o schema.Object) {
 			pod := o.(*corev1.Pod)
 			pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosOf(pod)}

@@ -106,6 +106,14 @@ func addLabelKeys(s *metav1.LabelSelector, keys []string, op metav1.LabelSelecto
 	}
 }
 
+// podNormal: a grace period below nothing is the shortest. A template keeps it.
+func podNormal(pod *corev1.Pod) {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	}
+	podAddresses(&pod.Status)
+}
+
 // podAddresses makes the one address of a pod the first of all of them: of two
 // opinions that of the older field counts.
 func podAddresses(s *corev1.PodStatus) {

@@ -101,7 +101,7 @@ func deploymentStrategyErrors(s *appsv1.DeploymentStrategy, at *field.Path) fiel
 		return nil
 	case appsv1.RollingUpdateDeploymentStrategyType:
 	default:
-		return field.ErrorList{field.NotSupported(at, internalStrategy(string(s.Type), s.RollingUpdate), []string{"Recreate", "RollingUpdate"})}
+		return field.ErrorList{field.NotSupported(at, internalStrategy(string(s.Type), deploymentRolling(s.RollingUpdate)), []string{"Recreate", "RollingUpdate"})}
 	}
 	at = at.Child("rollingUpdate")
 	if s.RollingUpdate == nil {
@@ -123,6 +123,22 @@ func internalStrategy(kind string, rolling any) any {
 		Type          string
 		RollingUpdate any
 	}{kind, rolling}
+}
+
+type rollingShape struct{ MaxUnavailable, MaxSurge intstr.IntOrString }
+
+func deploymentRolling(r *appsv1.RollingUpdateDeployment) *rollingShape {
+	if r == nil {
+		return nil
+	}
+	return &rollingShape{deref(r.MaxUnavailable), deref(r.MaxSurge)}
+}
+
+func daemonSetRolling(r *appsv1.RollingUpdateDaemonSet) *rollingShape {
+	if r == nil {
+		return nil
+	}
+	return &rollingShape{deref(r.MaxUnavailable), deref(r.MaxSurge)}
 }
 
 func replicaSetErrors(s *appsv1.ReplicaSetSpec) field.ErrorList {
@@ -155,7 +171,7 @@ func daemonSetStrategyErrors(s *appsv1.DaemonSetUpdateStrategy, at *field.Path) 
 		return nil
 	case appsv1.RollingUpdateDaemonSetStrategyType:
 	default:
-		return field.ErrorList{field.NotSupported(at, internalStrategy(string(s.Type), s.RollingUpdate), []string{"RollingUpdate", "OnDelete"})}
+		return field.ErrorList{field.NotSupported(at, internalStrategy(string(s.Type), daemonSetRolling(s.RollingUpdate)), []string{"RollingUpdate", "OnDelete"})}
 	}
 	at = at.Child("rollingUpdate")
 	if s.RollingUpdate == nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/writ-os/writ/controlplane/store"
+	"github.com/writ-os/writ/controlplane/store/killtest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -25,8 +26,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childEnv); dir != "" {
-		transactChild(dir)
+	if child := killtest.Child(); child != nil {
+		transactChild(child)
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -16,6 +16,7 @@ type overlay struct {
 	order  []*entry
 	byKey  map[entryKey]*entry
 	claims claims
+	fields *fieldManagers // nil: what admission writes besides has no owners
 }
 
 type entryKey struct {

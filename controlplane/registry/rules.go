@@ -95,6 +95,7 @@ func (g *Registry) allRules() map[*schema.Resource]*rule {
 	for _, add := range []func(map[*schema.Resource]*rule){
 		coreRules, podRules, namespaceRules, workloadRules, jobRules, configRules, accessRules, storageRules, g.serviceRules, certificateRules,
 		admissionKindRules, flowcontrolRules, extensionRules, networkKindRules, driverRules, deviceRules, runtimeRules, eventRules,
+		warningRules,
 	} {
 		add(rules)
 	}

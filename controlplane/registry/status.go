@@ -51,11 +51,8 @@ func keepStatusMeta(r *schema.Resource, o, old metav1.Object) {
 // resetFields are the fields that a door does not let through, which nobody can
 // therefore own by it (upstream: GetResetFields of the strategies).
 func resetFields(r *schema.Resource, sub string) map[fieldpath.APIVersion]fieldpath.Filter {
-	switch {
-	case r == scaleRow:
+	if r == scaleRow {
 		return nil
-	case r.Group == "" && r.Kind == "Pod" && podDoors[sub] != nil:
-		return map[fieldpath.APIVersion]fieldpath.Filter{"v1": podDoors[sub]}
 	}
 	var paths []fieldpath.Path
 	switch {
@@ -105,15 +102,4 @@ func requestResets(sub string) []fieldpath.Path {
 		reset = fieldpath.MakePathOrDie("status", "certificate")
 	}
 	return []fieldpath.Path{fieldpath.MakePathOrDie("spec"), reset}
-}
-
-// podDoors let through a few fields of containers and nothing else.
-var podDoors = map[string]fieldpath.Filter{
-	"ephemeralcontainers": fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers")),
-	"resize": fieldpath.NewIncludeMatcherFilter(
-		fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resources"),
-		fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
-		fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resources"),
-		fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
-	),
 }

@@ -41,6 +41,8 @@ type write struct {
 	// scaled says that admission sees the scale of the object, and has changed
 	// it already.
 	scaled bool
+	// version is the resourceVersion that a new object came with.
+	version string
 	// deletion are the options of a delete.
 	deletion *client.DeleteOptions
 }
@@ -87,7 +89,22 @@ func (w *write) create(ctx context.Context, o schema.Object) (*entry, error) {
 	if err := w.g.validate(ctx, w.attributes(o, nil)); err != nil {
 		return nil, err
 	}
+	if err := w.isNew(); err != nil {
+		return nil, err
+	}
 	return w.put(ctx, o)
+}
+
+// isNew refuses to create what there is. That comes last, as upstream finds it
+// out when it stores: what is wrong with an object is said first.
+func (w *write) isNew() error {
+	switch {
+	case w.version != "" && w.version != "0":
+		return errVersionOnCreate
+	case w.o.get(w.r, w.key) != nil:
+		return alreadyExists(w.req, w.key.Name)
+	}
+	return nil
 }
 
 // warn tells the client what the rules of the kind say of a valid state.

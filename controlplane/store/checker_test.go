@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/writ-os/writ/controlplane/store/killtest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -26,8 +26,7 @@ import (
 // there on: none lost, none twice, none out of order, each with the state before
 // it. At the end all of them hold what the store holds.
 func TestHistory(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := killtest.Seed(t)
 	dir := t.TempDir()
 	h := &history{chain: map[schema.Key][]write{}}
 	for life := range 3 {
@@ -214,8 +213,8 @@ func (h *history) check(t *testing.T) {
 // says that it no longer knows.
 func TestKillWatchers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etcd")
-	for range cmp.Or(*killsFlag, 8) / 2 {
-		_, version := runAndKill(t, dir, time.Duration(rand.Int64N(int64(40*time.Millisecond))))
+	killtest.Rounds(t, killtest.Config{Rounds: 6, Steps: 6, Delay: 20 * time.Millisecond}, func(p killtest.Point) {
+		_, version := liveRounds(t, p, dir)
 		s, stop := open(t, Config{Dir: dir})
 		if _, err := s.Watch(configMaps, 1); !errors.Is(err, ErrExpired) {
 			t.Errorf("resume from before all: %v", err)
@@ -248,5 +247,5 @@ func TestKillWatchers(t *testing.T) {
 		}
 		w.Stop()
 		stop()
-	}
+	})
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -84,25 +85,39 @@ func (it *Item) Protobuf() []byte {
 	if !ok {
 		return nil
 	}
-	b := envelope(it.Resource, m)
+	b := appendEnvelope(nil, it.Resource, m)
 	it.proto.Store(&b)
 	return b
 }
 
-// envelope writes "k8s\x00" and a runtime.Unknown that holds m, in one buffer.
-func envelope(r *schema.Resource, m protoMessage) []byte {
+// AppendProtobuf appends what Protobuf returns, and keeps nothing: for the
+// answer to one client. To encode again costs microseconds, and what nobody
+// else asks for would lie in memory as long as the object.
+func (it *Item) AppendProtobuf(b []byte) []byte {
+	if p := it.proto.Load(); p != nil {
+		return append(b, *p...)
+	}
+	m, ok := it.Object.(protoMessage)
+	if !ok {
+		return b
+	}
+	return appendEnvelope(b, it.Resource, m)
+}
+
+// appendEnvelope appends "k8s\x00" and a runtime.Unknown that holds m.
+func appendEnvelope(b []byte, r *schema.Resource, m protoMessage) []byte {
 	tm := runtime.TypeMeta{APIVersion: r.APIVersion(), Kind: r.Kind}
 	n := m.Size()
-	b := make([]byte, 0, 4+2+tm.Size()+1+binary.MaxVarintLen32+n+4)
+	b = slices.Grow(b, 4+2+tm.Size()+1+binary.MaxVarintLen32+n+4)
 	b = append(b, 'k', '8', 's', 0, 0x0a, byte(tm.Size())) // field 1: typeMeta
 	b = b[:len(b)+tm.Size()]
-	if _, err := tm.MarshalToSizedBuffer(b); err != nil {
+	if _, err := tm.MarshalToSizedBuffer(b[len(b)-tm.Size():]); err != nil {
 		panic("store: encode type of " + r.Kind + ": " + err.Error())
 	}
 	b = append(b, 0x12) // field 2: raw
 	b = binary.AppendUvarint(b, uint64(n))
 	b = b[:len(b)+n]
-	if _, err := m.MarshalToSizedBuffer(b); err != nil {
+	if _, err := m.MarshalToSizedBuffer(b[len(b)-n:]); err != nil {
 		panic("store: encode " + r.Kind + " as protobuf: " + err.Error())
 	}
 	return append(b, 0x1a, 0, 0x22, 0) // fields 3, 4: contentEncoding, contentType

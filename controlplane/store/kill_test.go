@@ -1,55 +1,53 @@
 package store
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"flag"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/writ-os/writ/controlplane/store/killtest"
 	"github.com/writ-os/writ/schema"
 )
-
-// The child process of the kill test: it writes transactions until it is
-// killed, and says on its output which are stored.
-const childEnv = "WRIT_STORE_TEST_CHILD"
-
-// killsFlag makes the kill tests as long as one likes.
-var killsFlag = flag.Int("kills", 0, "how many times each kill test kills its child; 0 is what each does by itself")
 
 // perTxn is how many objects one transaction of the child rewrites.
 const perTxn = 60
 
-// writerChild rewrites all its objects with a new round in every transaction:
-// half of them as updates, and the others deleted in even rounds and created in
-// odd ones.
-func writerChild(dir string) {
-	s := New(Config{Dir: dir, Tick: 10 * time.Millisecond})
+// children are what this test binary is when a kill test runs it.
+var children = map[string]func(*killtest.Mortal){"rounds": writerChild, "history": historyChild}
+
+// childStore is the store of a child. Some compact all the time, so that some
+// die of that.
+func childStore(m *killtest.Mortal) *Store {
+	cfg := Config{Dir: m.Dir, Tick: 10 * time.Millisecond, EventLog: 1 << 16}
+	if m.Point.Round%3 == 0 {
+		cfg.CompactEvery = 5 * time.Millisecond
+	}
+	s := New(cfg)
 	go func() {
 		if err := s.Run(context.Background()); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			killtest.Fail(err)
 		}
 	}()
 	<-s.Ready()
-	round := roundOf(s) + 1
-	for ; ; round++ {
+	return s
+}
+
+// writerChild rewrites all its objects with a new round in every transaction:
+// half of them as updates, and the others deleted in even rounds and created in
+// odd ones.
+func writerChild(m *killtest.Mortal) {
+	s := childStore(m)
+	for round := roundOf(s) + 1; ; round++ {
 		if _, err := s.Txn(context.Background(), roundWrites(s, round)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			killtest.Fail(err)
 		}
 		fmt.Printf("%d %d\n", round, s.Version())
+		m.Step()
 	}
 }
 
@@ -79,30 +77,31 @@ func roundOf(s *Store) int {
 	return n
 }
 
-// TestKill kills a writing process again and again, at random moments, and
-// looks at what it leaves: always a whole round, never older than the last one
-// that the process had seen stored, with versions that only grow.
+// TestKill kills a writing process again and again, while it starts, writes and
+// compacts, and looks at what it leaves: always a whole round, never older than
+// the last one that the process had seen stored, with versions that only grow.
 func TestKill(t *testing.T) {
-	kills := cmp.Or(*killsFlag, 110)
 	dir := filepath.Join(t.TempDir(), "etcd")
-	rounds := 0
+	rounds, wrote := 0, 0
 	var newest schema.ResourceVersion
-	for kill := range kills {
-		stored, version := runAndKill(t, dir, time.Duration(rand.Int64N(int64(60*time.Millisecond))))
+	killtest.Rounds(t, killtest.Config{Rounds: 110, Steps: 12, Delay: 30 * time.Millisecond}, func(p killtest.Point) {
+		stored, version := liveRounds(t, p, dir)
 		s, stop := open(t, Config{Dir: dir})
 		round := checkRound(t, s)
-		if round < stored {
-			t.Fatalf("kill %d: round %d was stored and the store has %d", kill, stored, round)
+		if round < stored || round < rounds {
+			t.Fatalf("round %d was stored and the store has %d", max(stored, rounds), round)
 		}
 		if s.Version() < version || s.Version() < newest {
-			t.Fatalf("kill %d: version is %v, was %v and %v", kill, s.Version(), version, newest)
+			t.Fatalf("version is %v, was %v and %v", s.Version(), version, newest)
 		}
-		newest = s.Version()
-		rounds = round
+		if newest = s.Version(); round < rounds+p.Steps {
+			t.Fatalf("the store has %d rounds more, the child was to write %d", round-rounds, p.Steps)
+		}
+		rounds, wrote = round, wrote+p.Steps
 		stop()
-	}
-	if rounds < kills {
-		t.Errorf("the children stored %d rounds in %d lives: the test kills too early", rounds, kills)
+	})
+	if rounds < wrote || rounds == 0 {
+		t.Errorf("the children stored %d rounds, and had to store %d", rounds, wrote)
 	}
 }
 
@@ -129,38 +128,14 @@ func checkRound(t *testing.T, s *Store) int {
 	return round
 }
 
-// runAndKill starts a child, waits for its first transaction and then for a
-// moment more, and kills it. It returns the last round that the child saw
-// stored, and the version then.
-func runAndKill(t *testing.T, dir string, after time.Duration) (round int, version schema.ResourceVersion) {
+// liveRounds runs a child until it is dead. It returns the last round that the
+// child saw stored, and the version then; 0 when it died before.
+func liveRounds(t *testing.T, p killtest.Point, dir string) (round int, version schema.ResourceVersion) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+dir)
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(out)
-	for n := 0; ; n++ {
-		line, err := lines.ReadString('\n')
-		if err == io.EOF {
-			break // a line that was cut off does not count
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	p.Live(t, "rounds", dir, func(line string) {
 		if _, err := fmt.Sscan(line, &round, (*uint64)(&version)); err != nil {
 			t.Fatalf("child said %q: %v", line, err)
 		}
-		if n == 0 {
-			time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
-		}
-	}
-	_ = cmd.Wait() // killed
+	})
 	return round, version
 }

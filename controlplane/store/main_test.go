@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/writ-os/writ/controlplane/store/killtest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -23,8 +24,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childEnv); dir != "" {
-		writerChild(dir)
+	if child := killtest.Child(); child != nil {
+		children[child.Name](child)
 		return
 	}
 	// etcd leaves these two behind when it cannot read its data.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/writ-os/writ/controlplane/store/killtest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -54,8 +55,7 @@ func (m *modelState) apply(writes []Write, main int64) {
 // TestModel runs random transactions against the store and a map, with
 // restarts and compactions between them.
 func TestModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := killtest.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	dir := t.TempDir()
 	s, stop := open(t, Config{Dir: dir})

@@ -228,7 +228,11 @@ func TestEncodings(t *testing.T) {
 	for _, tt := range []struct {
 		media schema.MediaType
 		data  []byte
-	}{{schema.JSON, it.JSON()}, {schema.Protobuf, it.Protobuf()}} {
+	}{
+		{schema.Protobuf, it.AppendProtobuf([]byte("before"))[len("before"):]}, // not encoded yet
+		{schema.JSON, it.JSON()}, {schema.Protobuf, it.Protobuf()},
+		{schema.Protobuf, it.AppendProtobuf(nil)}, // encoded
+	} {
 		got, err := schema.Decode(pods, tt.media, tt.data, true)
 		if err != nil {
 			t.Fatalf("%s: %v", tt.media, err)
@@ -246,6 +250,11 @@ func TestEncodings(t *testing.T) {
 	}
 	if first, again := it.JSON(), it.JSON(); &first[0] != &again[0] {
 		t.Error("JSON is encoded for each reader")
+	}
+	// What one client alone is answered is not kept.
+	it = commit(t, s, create(pod("a", "q", "n", "o")))[0]
+	if it.AppendProtobuf(nil); it.proto.Load() != nil {
+		t.Error("the answer to one client is kept")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/diff"
 )
 
@@ -106,6 +107,10 @@ func collectFields(v reflect.Value, visit func(string, reflect.Value)) {
 			collectFields(value, visit)
 			return
 		}
+		if f.Anonymous && f.Type == reflect.TypeFor[metav1.ObjectMeta]() { // it has JSON names there too
+			collectJSON(value, visit)
+			return
+		}
 		if spec, ok := v.Interface().(corev1.PodSpec); ok && f.Name == "SecurityContext" {
 			value = reflect.ValueOf(securityOf(&spec))
 		}
@@ -121,6 +126,18 @@ func collectFields(v reflect.Value, visit func(string, reflect.Value)) {
 	for _, name := range order {
 		if f, ok := v.Type().FieldByName(name); ok {
 			one(f, v.FieldByIndex(f.Index))
+		}
+	}
+}
+
+// collectJSON visits the fields of a struct that JSON shows, by their JSON names.
+func collectJSON(v reflect.Value, visit func(string, reflect.Value)) {
+	for i := range v.NumField() {
+		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		f := v.Field(i)
+		empty := f.IsZero() || (f.Kind() == reflect.Map || f.Kind() == reflect.Slice) && f.Len() == 0
+		if !empty || options == "" {
+			visit(name, f)
 		}
 	}
 }

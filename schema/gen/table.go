@@ -40,6 +40,9 @@ type row struct {
 	FieldLabels map[string]string `json:"fieldLabels"`
 	Deprecated  string            `json:"deprecated"`
 
+	// DescribedBy is the version whose words the columns carry, "" for its own.
+	DescribedBy string `json:"describedBy"`
+
 	// Type is the Go type of the kind, a struct.
 	Type reflect.Type `json:"-"`
 }
@@ -47,6 +50,7 @@ type row struct {
 type column struct {
 	Name        string `json:"name"`
 	Type        string `json:"type"`
+	Cell        string `json:"cell"`
 	Format      string `json:"format"`
 	Description string `json:"description"`
 	Doc         string `json:"doc"`
@@ -71,6 +75,18 @@ func (r *row) Definition() string {
 	}
 	group, _, _ := strings.Cut(r.Group, ".")
 	return strings.ToUpper(group[:1]) + group[1:] + strings.ToUpper(r.Version) + r.Kind
+}
+
+// described is the Go type whose fields have the words of the columns.
+func (r *row) described() reflect.Type {
+	if r.DescribedBy == "" {
+		return r.Type
+	}
+	o, err := goTypes.New(kschema.GroupVersionKind{Group: r.Group, Version: r.DescribedBy, Kind: r.Kind})
+	if err != nil {
+		return r.Type // readTable has refused it
+	}
+	return reflect.TypeOf(o).Elem()
 }
 
 // APIVersion returns "v1" or "apps/v1".
@@ -108,6 +124,9 @@ func readTable(path string) ([]*row, error) {
 		o, err := goTypes.New(gvk)
 		if err != nil {
 			return nil, err
+		}
+		if gvk.Version = r.DescribedBy; gvk.Version != "" && !goTypes.Recognizes(gvk) {
+			return nil, fmt.Errorf("%s: describedBy: there is no %s", r.Kind, gvk)
 		}
 		r.Type = reflect.TypeOf(o).Elem()
 		if r.StoredAs == nil && len(r.Columns) == 0 {
@@ -225,7 +244,7 @@ func writeTable(rows []*row, docs *docs) ([]byte, error) {
 func writeColumn(g *goFile, c column, description string) {
 	g.printf("{Name: %q, Type: %q", c.Name, c.Type)
 	for _, s := range []struct{ name, value string }{
-		{"Format", c.Format}, {"Path", c.Path}, {"Func", c.Func}, {"Absent", c.Absent}, {"Description", description},
+		{"Cell", c.Cell}, {"Format", c.Format}, {"Path", c.Path}, {"Func", c.Func}, {"Absent", c.Absent}, {"Description", description},
 	} {
 		if s.value != "" {
 			g.printf(", %s: %q", s.name, s.value)
@@ -237,7 +256,8 @@ func writeColumn(g *goFile, c column, description string) {
 	g.printf("},\n")
 }
 
-// describe returns the description of a column: its own, or that of a field.
+// describe returns the description of a column: its own, or that of a field, in
+// the words and the lines of upstream's table of descriptions where it has one.
 func describe(r *row, c column, docs *docs) string {
 	if c.Description != "" {
 		return c.Description
@@ -246,9 +266,12 @@ func describe(r *row, c column, docs *docs) string {
 	if path == "" {
 		path = c.Path
 	}
-	_, f, err := fieldAt(r.Type, path)
+	_, f, err := fieldAt(r.described(), path)
 	if err != nil {
 		return "" // checkPaths has seen it
+	}
+	if d, ok := reflect.Zero(f.Holder).Interface().(interface{ SwaggerDoc() map[string]string }); ok && d.SwaggerDoc()[f.Name] != "" {
+		return d.SwaggerDoc()[f.Name]
 	}
 	return docs.full(f)
 }

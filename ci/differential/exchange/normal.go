@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -184,11 +183,13 @@ func recent(s string) string {
 	return "<time>"
 }
 
-// address hides Service addresses that the server chose: requests ask for
-// those of 10.96.100.0/24.
+// known are the Service addresses that requests name, and those of the cluster
+// itself.
+var known = regexp.MustCompile(`^10\.96\.(0\.(0|1|10)|100\.([1-9]|50))$`)
+
+// address hides Service addresses that the server chose.
 func address(s string) string {
-	ip, err := netip.ParseAddr(s)
-	if err != nil || ip.As4()[2] == 100 || s == "10.96.0.1" || s == "10.96.0.10" || s == "10.96.0.0" {
+	if known.MatchString(s) {
 		return s
 	}
 	return "<ip>"

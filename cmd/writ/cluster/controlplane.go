@@ -256,6 +256,7 @@ func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group) {
 	cm := p.as(user.KubeControllerManager)
 	g.Go(func() error {
 		return controllers.Run(ctx, controllers.Config{Client: cm, Cache: p.registry.Cache(), Catalog: &p.catalog, CA: p.authority.CAPEM(), PodCIDR: PodCIDR,
+			Server:       "https://" + p.advertised()[0].String(),
 			Certificates: p.certificates(), Tokens: controllers.Tokens{Legacy: p.tokens.Legacy, Signed: bootstrap.Signed, Expired: bootstrap.Expired},
 			PolicyStatus: admissionpolicy.NewStatus(admissionpolicy.StatusConfig{
 				Cache: p.registry.Cache(), Client: cm, Catalog: &p.catalog, Schemas: admissionpolicy.OpenAPI(p.api.OpenAPIV3), Log: p.log("admission")}),

@@ -29,7 +29,7 @@ import (
 // write sees (registry.Attributes.Cluster) implements it; where it does not,
 // usage is checked but not charged.
 type Store interface {
-	Put(r *schema.Resource, o schema.Object)
+	Put(ctx context.Context, r *schema.Resource, o schema.Object)
 }
 
 // Plugin is the plugin ResourceQuota. It must be the last of the chain: nothing
@@ -59,7 +59,7 @@ func (*Plugin) Handles(verb string, r *schema.Resource, sub string) bool {
 func (*Plugin) Mutate(context.Context, *registry.Attributes) error { return nil }
 
 // Validate implements registry.Admission.
-func (p *Plugin) Validate(_ context.Context, a *registry.Attributes) error {
+func (p *Plugin) Validate(ctx context.Context, a *registry.Attributes) error {
 	if a.Object == nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (p *Plugin) Validate(_ context.Context, a *registry.Attributes) error {
 		return nil
 	}
 	for _, q := range charged {
-		store.Put(schema.ResourceFor[*corev1.ResourceQuota](), q)
+		store.Put(ctx, schema.ResourceFor[*corev1.ResourceQuota](), q)
 	}
 	return nil
 }

@@ -87,9 +87,9 @@ func (c *clients) close() {
 // address is where a webhook is, as its certificate must say.
 func address(cc *admissionv1.WebhookClientConfig) (*url.URL, error) {
 	if s := cc.Service; s != nil {
-		u := &url.URL{Scheme: "https", Host: net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(port(s))))}
+		u := &url.URL{Scheme: "https", Host: net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(port(s)))), Path: "/"}
 		if s.Path != nil {
-			u.Path = "/" + strings.TrimPrefix(*s.Path, "/")
+			u.Path += strings.TrimPrefix(*s.Path, "/")
 		}
 		return u, nil
 	}

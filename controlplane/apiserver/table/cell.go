@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"sort"
@@ -45,7 +46,7 @@ func (r *Row) sinceMicro(t metav1.MicroTime) string { return r.since(metav1.Time
 // value prints a path.
 func value(r *Row, p fieldpath.Path, c schema.Column) any {
 	v, ok := p.Value(r.Object)
-	switch c.Type {
+	switch cmp.Or(c.Cell, c.Type) {
 	case "integer":
 		if ok && v.CanInt() {
 			return v.Int()

@@ -1,0 +1,103 @@
+// Package memory gives back to the machine what a burst of work has left.
+//
+// Go collects when the heap has grown by as much as was alive, and looks again
+// after two minutes: a server that falls idle after ten thousand writes keeps
+// up to as much garbage as data. The Keeper watches the runtime's own counters
+// and collects once when the process has become quiet. It promises to stay out
+// of the way of work: while memory is being allocated it does nothing.
+package memory
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// Config is what a Keeper needs from outside.
+type Config struct {
+	Log *slog.Logger
+	// Every is the time between two looks. Default 4 s.
+	Every time.Duration
+	// Read returns the counters, Collect frees memory. Default: the runtime's.
+	Read    func() Counters
+	Collect func()
+}
+
+// Counters are those of the runtime, in bytes.
+type Counters struct {
+	Allocated uint64 // since the start, of all objects
+	Objects   uint64 // heap that objects have now, dead ones with them
+	Live      uint64 // heap that the last collection found alive
+	Free      uint64 // heap that nothing uses and the machine has not got back
+}
+
+// Keeper collects when the process is quiet.
+type Keeper struct{ cfg Config }
+
+// New returns a keeper; it starts nothing.
+func New(cfg Config) *Keeper {
+	if cfg.Every == 0 {
+		cfg.Every = 4 * time.Second
+	}
+	if cfg.Read == nil {
+		cfg.Read = read
+	}
+	if cfg.Collect == nil {
+		cfg.Collect = debug.FreeOSMemory
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Keeper{cfg: cfg}
+}
+
+// Run looks until ctx is done.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(k.cfg.Every)
+	defer tick.Stop()
+	before := k.cfg.Read()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := k.cfg.Read()
+		if worthwhile(before, now) {
+			began := time.Now()
+			k.cfg.Collect()
+			after := k.cfg.Read()
+			k.cfg.Log.Debug("memory given back", "was", now.Objects+now.Free, "is", after.Objects+after.Free, "took", time.Since(began))
+			now = after
+		}
+		before = now
+	}
+}
+
+// least is what a collection must promise: below that it costs more than it
+// brings.
+const least = 8 << 20
+
+// worthwhile says whether to collect: the process allocated next to nothing
+// since the last look, and what could be freed is a good part of what lives.
+func worthwhile(before, now Counters) bool {
+	const quiet, part = 16, 5
+	if now.Allocated-before.Allocated > max(now.Live/quiet, least/4) {
+		return false
+	}
+	var dead uint64
+	if now.Objects > now.Live {
+		dead = now.Objects - now.Live
+	}
+	return dead+now.Free > max(now.Live/part, least)
+}
+
+func read() Counters {
+	s := []metrics.Sample{
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+	}
+	metrics.Read(s)
+	return Counters{Allocated: s[0].Value.Uint64(), Objects: s[1].Value.Uint64(), Live: s[2].Value.Uint64(), Free: s[3].Value.Uint64()}
+}

@@ -1,0 +1,78 @@
+package memory
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const mib = 1 << 20
+
+func TestWorthwhile(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		before, now Counters
+		want        bool
+	}{
+		{"quiet after a burst", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 190 * mib, Live: 100 * mib}, true},
+		{"still at work", Counters{Allocated: 900 * mib}, Counters{Allocated: 950 * mib, Objects: 190 * mib, Live: 100 * mib}, false},
+		{"quiet and clean", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 105 * mib, Live: 100 * mib}, false},
+		{"freed and not given back", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 101 * mib, Live: 100 * mib, Free: 60 * mib}, true},
+		{"small", Counters{Allocated: 9 * mib}, Counters{Allocated: 9 * mib, Objects: 9 * mib, Live: 4 * mib}, false},
+		{"collected meanwhile", Counters{Allocated: 9 * mib}, Counters{Allocated: 9 * mib, Objects: 30 * mib, Live: 40 * mib}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := worthwhile(tt.before, tt.now); got != tt.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// TestKeeper has a burst end: memory is collected once, and not again.
+func TestKeeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, collected := Counters{Live: 50 * mib, Objects: 60 * mib}, 0
+		end := time.Now().Add(time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		k := New(Config{
+			Read: func() Counters {
+				if time.Now().Before(end) {
+					c.Allocated += 100 * mib
+					c.Objects = 95 * mib
+				}
+				return c
+			},
+			Collect: func() {
+				if time.Now().Before(end) {
+					t.Error("collected in the middle of work")
+				}
+				collected++
+				c.Objects, c.Live = 51*mib, 51*mib
+			},
+		})
+		done := make(chan error, 1)
+		go func() { done <- k.Run(ctx) }()
+		time.Sleep(10 * time.Minute)
+		cancel()
+		if err := <-done; err != nil || collected != 1 {
+			t.Errorf("collected %d times, %v", collected, err)
+		}
+	})
+}
+
+func TestRead(t *testing.T) {
+	before := read()
+	held := make([]byte, 32*mib)
+	now := read()
+	if grown := now.Allocated - before.Allocated; grown < 32*mib || now.Objects < 32*mib {
+		t.Errorf("32 MiB allocated: the counters show %d and %d", grown, now.Objects)
+	}
+	runtime.KeepAlive(held)
+}

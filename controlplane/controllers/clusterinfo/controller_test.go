@@ -1,0 +1,105 @@
+package clusterinfo
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/schema"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// run lets the controller work on objects while do does something.
+func run(t *testing.T, do func(ctx context.Context, f *client.Fake), objects ...schema.Object) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := client.NewFake(append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})...)
+		r := New(Config{Client: f, Cache: f.Cache(), Server: "https://192.0.2.1:6443", CA: []byte("authority")})
+		c := controller.New(controller.Config{Name: "clusterinfo", Reconciler: r, Watches: r.Watches(), Cache: f.Cache()})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		synctest.Wait()
+		do(ctx, f)
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+func published(t *testing.T, f *client.Fake) *corev1.ConfigMap {
+	t.Helper()
+	cm, err := client.Get[*corev1.ConfigMap](t.Context(), f, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cm
+}
+
+func TestNewCluster(t *testing.T) {
+	run(t, func(ctx context.Context, f *client.Fake) {
+		config, err := clientcmd.Load([]byte(published(t, f).Data["kubeconfig"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := config.Clusters[""]; c == nil || c.Server != "https://192.0.2.1:6443" || string(c.CertificateAuthorityData) != "authority" {
+			t.Errorf("cluster %+v", c)
+		}
+		if len(config.AuthInfos)+len(config.Contexts) > 0 {
+			t.Errorf("it names somebody: %+v", config)
+		}
+		role, err := client.Get[*rbacv1.Role](ctx, f, access)
+		if err != nil || len(role.Rules) != 1 || role.Rules[0].ResourceNames[0] != "cluster-info" || len(role.Rules[0].Verbs) != 1 {
+			t.Errorf("role %+v, %v", role, err)
+		}
+		binding, err := client.Get[*rbacv1.RoleBinding](ctx, f, access)
+		if err != nil || binding.RoleRef.Name != reader || binding.Subjects[0].Name != "system:anonymous" {
+			t.Errorf("binding %+v, %v", binding, err)
+		}
+	})
+}
+
+// What was deleted comes back; signatures stay beside a new kubeconfig; what
+// somebody has written stays.
+func TestComesBack(t *testing.T) {
+	run(t, func(ctx context.Context, f *client.Fake) {
+		for _, o := range []schema.Object{&corev1.ConfigMap{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+			r := f.Catalog.Load().ResourceOf(o)
+			key := access
+			if r.Kind == "ConfigMap" {
+				key = info
+			}
+			if err := f.Delete(ctx, r, key, client.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if _, err := f.Get(ctx, r, key); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-public"}}
+	cm := func(data map[string]string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name}, Data: data}
+	}
+	run(t, func(_ context.Context, f *client.Fake) {
+		if d := published(t, f).Data; d["jws-kubeconfig-abcdef"] != "x" || d["kubeconfig"] == "" {
+			t.Errorf("%v", d)
+		}
+	}, ns, cm(map[string]string{"jws-kubeconfig-abcdef": "x"}))
+	run(t, func(_ context.Context, f *client.Fake) {
+		if d := published(t, f).Data; d["kubeconfig"] != "mine" {
+			t.Errorf("%v", d)
+		}
+	}, ns, cm(map[string]string{"kubeconfig": "mine"}))
+}
