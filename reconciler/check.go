@@ -21,6 +21,11 @@ type World struct {
 	Priorities  map[string]int32
 	Live        plan.Live
 	Inventories []*v1alpha1.Inventory
+	// Kinds finds the custom kinds that the cluster serves.
+	Kinds plan.Kinds
+	// Render says how the tree is rendered. Where it has no Variables they are
+	// those of Spec.
+	Render render.Options
 	// AllowDeletes lifts the deletion budget: a rollback takes back what the
 	// failed commit made.
 	AllowDeletes bool
@@ -30,8 +35,8 @@ type World struct {
 
 // Check says what is wrong with a tree by itself, without a cluster: all of
 // it, sorted by file and line. nil: nothing.
-func Check(ctx context.Context, t render.Tree) ([]v1alpha1.Finding, error) {
-	ev, err := newEvaluator().evaluate(ctx, t, func(*render.Unit) bool { return false })
+func Check(ctx context.Context, t render.Tree, options ...render.Options) ([]v1alpha1.Finding, error) {
+	ev, err := newEvaluator().evaluate(ctx, t, func(*render.Unit) bool { return false }, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +54,14 @@ func Plan(ctx context.Context, t render.Tree, c Commit, w World) (*plan.Plan, er
 // one, and not only those of units that have changed.
 func (e *evaluator) plan(ctx context.Context, t render.Tree, c Commit, w World, full bool) (*plan.Plan, *evaluation, error) {
 	inventories := inventoriesOf(w.Inventories, w.Repository)
+	options, missing := w.options()
+	if len(missing) > 0 {
+		return &plan.Plan{Findings: missing}, &evaluation{}, nil
+	}
 	ev, err := e.evaluate(ctx, t, func(u *render.Unit) bool {
 		inv := inventories[u.Path]
 		return full || inv == nil || inv.Spec.Blob != u.Hash
-	})
+	}, options)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +87,7 @@ func (ev *evaluation) plan(ctx context.Context, c Commit, w World) (*plan.Plan, 
 
 func (ev *evaluation) compute(ctx context.Context, c Commit, w World) (*plan.Plan, error) {
 	in := plan.Input{Repository: w.Repository, SHA: c.SHA, Author: c.Author, Time: c.Time, Priorities: w.Priorities,
-		Inventories: w.Inventories, Live: w.Live, Unreadable: w.Unreadable, AllowDeletes: w.AllowDeletes || allowsDeletes(c.Message)}
+		Inventories: w.Inventories, Live: w.Live, Kinds: w.Kinds, Unreadable: w.Unreadable, AllowDeletes: w.AllowDeletes || allowsDeletes(c.Message)}
 	if s := w.Spec; s != nil {
 		in.Ignore, in.KeepUndeclared = s.Ignore, s.Prune != nil && !*s.Prune
 		if s.Deletions != nil {

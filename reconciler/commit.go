@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/report"
+	"github.com/writ-os/writ/reconciler/trust"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -27,11 +29,12 @@ const maxConflicts = 20
 // may go away; a commit that is refused is done.
 func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) error {
 	e := &entry{seen: time.Now(), failed: failed}
+	r.refused = Commit{}
 	obj, err := r.pending(ctx, c, e.seen)
 	if err != nil {
 		return err
 	}
-	if findings, err := r.verify(ctx, c, e); err != nil {
+	if findings, err := r.verify(ctx, r.cfg.Source, c, e); err != nil {
 		return wrap("verify commit", err)
 	} else if len(findings) > 0 {
 		return r.refuse(ctx, obj, findings, e)
@@ -49,11 +52,12 @@ func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) 
 	e.planned = time.Now()
 	for range maxConflicts {
 		if len(p.Findings) == 0 && failed == nil {
-			if p.Findings, err = r.allow(ctx, c, p); err != nil {
-				return wrap("check who may change what", err)
-			}
+			p.Findings = r.allow(p, e)
 		}
 		if len(p.Findings) > 0 {
+			if slices.ContainsFunc(p.Findings, func(f v1alpha1.Finding) bool { return f.Rule == "UnknownKind" }) {
+				r.refused = c
+			}
 			return r.refuse(ctx, obj, p.Findings, e)
 		}
 		err := r.apply(ctx, obj, p, ev, e)
@@ -83,25 +87,8 @@ func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) 
 type entry struct {
 	seen, planned time.Time
 	signature     *v1alpha1.CommitSignature
+	trust         *trust.Result    // nil: nobody wants to know
 	failed        *v1alpha1.Commit // that is rolled back
-}
-
-// verify asks who has signed the commits since the last one. What was applied
-// and healthy once needs no second look.
-func (r *Reconciler) verify(ctx context.Context, c Commit, e *entry) ([]v1alpha1.Finding, error) {
-	if r.cfg.Trust == nil || e.failed != nil {
-		return nil, nil
-	}
-	signature, findings, err := r.cfg.Trust.Verify(ctx, r.applied(), c.SHA)
-	e.signature = signature
-	return findings, err
-}
-
-func (r *Reconciler) allow(ctx context.Context, c Commit, p *plan.Plan) ([]v1alpha1.Finding, error) {
-	if r.cfg.Trust == nil {
-		return nil, nil
-	}
-	return r.cfg.Trust.Allow(ctx, r.applied(), c.SHA, p)
 }
 
 // applied is the commit that is in force; "" before the first.
@@ -116,7 +103,7 @@ func (r *Reconciler) applied() string {
 // world is the cluster as it is now.
 func (r *Reconciler) world() World {
 	cache := r.cfg.Client.Cache()
-	w := World{Repository: r.cfg.Repository, Spec: r.spec(), Live: cache, Priorities: map[string]int32{},
+	w := World{Repository: r.cfg.Repository, Spec: r.spec(), Live: cache, Kinds: r.kinds(), Priorities: map[string]int32{},
 		Inventories: client.CachedList[*v1alpha1.Inventory](cache, "")}
 	for _, repo := range client.CachedList[*v1alpha1.Repository](cache, "") {
 		w.Priorities[repo.Name] = repo.Spec.Priority
@@ -161,7 +148,7 @@ func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Pl
 	if op, ok := r.repositoryOp(next, p, e.failed, now); ok {
 		ops = append(ops, op)
 	}
-	held := plan.Gate(p, ev.kept(), r.healthy)
+	held := plan.Gate(p, ev.kept(), r.healthy, r.served)
 	out, err := apply.Do(ctx, r.cfg.Client, p, ops...)
 	if err != nil {
 		p.Ops = append(p.Ops, heldOps(held)...)
@@ -286,7 +273,7 @@ func (r *Reconciler) refuse(ctx context.Context, obj *v1alpha1.Commit, findings 
 	if _, err := r.cfg.Client.Transact(ctx, ops, false); err != nil {
 		return wrap("report refused commit", err)
 	}
-	r.metrics.commits.WithLabelValues("refused").Inc()
+	r.metrics.refused(findings)
 	r.log.Warn("commit refused", "commit", next.Spec.SHA, "findings", len(findings), "first", Text(findings[0]))
 	r.event(ctx, next, "Warning", "Refused", fmt.Sprintf("%s (%s)", Text(findings[0]), next.Status.Message))
 	return r.resume(ctx)
@@ -311,14 +298,15 @@ func (r *Reconciler) resume(ctx context.Context) error {
 	var heads []render.Head
 	for _, inv := range client.CachedList[*v1alpha1.Inventory](r.cfg.Client.Cache(), "") {
 		for i := range inv.Spec.Objects {
-			if ref, ok := plan.RefOf(&inv.Spec.Objects[i]); ok && inv.Spec.Repository == r.cfg.Repository {
+			if ref, ok := plan.RefOf(&inv.Spec.Objects[i], r.kinds()); ok && inv.Spec.Repository == r.cfg.Repository {
 				heads = append(heads, render.Head{Ref: ref})
 			}
 		}
 	}
 	r.commit = obj.DeepCopy()
 	if t, err := r.cfg.Source.Tree(repo.Status.Applied); err == nil {
-		if ev, err := r.eval.evaluate(ctx, t, func(*render.Unit) bool { return false }); err == nil {
+		options, _ := r.world().options() // what is missing is said at the next plan
+		if ev, err := r.eval.evaluate(ctx, t, func(*render.Unit) bool { return false }, options); err == nil {
 			r.current = ev
 			for i := range heads {
 				r.dirty[heads[i].Ref] = true

@@ -30,11 +30,11 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 		return err
 	}
 	w := r.world()
-	p := plan.Drift(plan.Input{Repository: r.cfg.Repository, Units: units, Inventories: w.Inventories, Live: w.Live,
+	p := plan.Drift(plan.Input{Repository: r.cfg.Repository, Units: units, Inventories: w.Inventories, Live: w.Live, Kinds: w.Kinds,
 		Priorities: w.Priorities, Ignore: w.Spec.Ignore})
 	p.Findings = nil // they belong to a commit; here what can be healed is
 	waited := maps.Clone(r.held)
-	r.hold(plan.Gate(p, r.current.kept(), r.healthy))
+	r.hold(plan.Gate(p, r.current.kept(), r.healthy, r.served))
 	if len(p.Ops) == 0 {
 		clear(r.dirty)
 		return nil
@@ -166,8 +166,7 @@ func (r *Reconciler) moved(ctx context.Context, before, after *v1alpha1.Commit) 
 	switch after.Status.Phase {
 	case v1alpha1.CommitHealthy:
 		took := after.Status.HealthyTime.Sub(after.Status.SeenTime.Time)
-		r.metrics.commits.WithLabelValues("healthy").Inc()
-		r.metrics.healthy.Observe(took.Seconds())
+		r.metrics.became(after)
 		r.log.Info("commit healthy", "commit", after.Spec.SHA, "took", took)
 		r.event(ctx, after, "Normal", "Healthy", after.Status.Message)
 	case v1alpha1.CommitFailed:

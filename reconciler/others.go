@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
@@ -53,14 +54,28 @@ func (r *Reconciler) again() {
 }
 
 // planAgain takes the commit that is applied for a new one.
-func (r *Reconciler) planAgain() {
+func (r *Reconciler) planAgain(ctx context.Context) {
 	if r.commit == nil || r.head != nil {
 		return
 	}
-	c, err := r.cfg.Source.Commit(r.commit.Spec.SHA)
+	c, err := r.cfg.Source.Bring(ctx, r.commit.Spec.SHA)
 	if err != nil {
 		r.log.Warn("applied commit not planned again", "err", err)
 		return
 	}
 	r.head, r.first, r.retry = &c, true, backoff{}
+}
+
+// newKinds looks again at a commit that has custom kinds, or one that does not
+// know a kind: the cluster serves others now.
+func (r *Reconciler) newKinds(ctx context.Context) {
+	switch {
+	case r.current != nil && slices.ContainsFunc(r.current.checked, (*checked).isCustom):
+		first := r.first
+		r.planAgain(ctx)
+		r.first = first
+	case r.head == nil && r.refused.SHA != "":
+		c := r.refused
+		r.head, r.retry = &c, backoff{}
+	}
 }

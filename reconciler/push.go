@@ -8,7 +8,6 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/plan"
-	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/report"
 )
 
@@ -19,8 +18,8 @@ const maxPushLines = 25
 // returns what the pusher should read: the plan, or the findings with an error.
 // A refused commit is remembered as a Commit object, so that status tells of
 // it although it never came to the branch.
-func (r *Reconciler) Receive(ctx context.Context, t render.Tree, c Commit) ([]string, error) {
-	p, err := r.Preview(ctx, t, c)
+func (r *Reconciler) Receive(ctx context.Context, src Source, c Commit) ([]string, error) {
+	p, err := r.Preview(ctx, src, c)
 	if err != nil {
 		return nil, wrap("plan the push", err)
 	}
@@ -35,7 +34,7 @@ func (r *Reconciler) Receive(ctx context.Context, t render.Tree, c Commit) ([]st
 	if _, err := r.cfg.Client.Transact(ctx, []client.Op{report.Status(obj)}, false); err != nil {
 		return nil, wrap("report refused push", err)
 	}
-	r.metrics.commits.WithLabelValues("refused").Inc()
+	r.metrics.refused(p.Findings)
 	r.log.Warn("push refused", "commit", c.SHA, "findings", len(p.Findings), "first", Text(p.Findings[0]))
 	lines := make([]string, 0, len(p.Findings))
 	for _, f := range p.Findings {

@@ -27,8 +27,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -37,6 +37,8 @@ type Config struct {
 	// Client writes as the user system:writ:reconciler.
 	Client client.Backend
 	Source Source
+	// Catalog has the custom kinds that the cluster serves; nil: none.
+	Catalog *schema.Live
 	// Repository is the name of the Repository object. Default "cluster".
 	Repository string
 	// Spec is what the Repository object says, as the flags give it. What Git
@@ -45,19 +47,8 @@ type Config struct {
 	// Declared says that the Repository object is there already and is not
 	// this reconciler's to make.
 	Declared bool
-	// Trust decides whether a commit may enter; nil: every commit may.
-	Trust   Trust
-	Log     *slog.Logger
-	Metrics prometheus.Registerer // nil: none
-}
-
-// Trust decides whether commits may enter the cluster.
-type Trust interface {
-	// Verify checks every commit after base, up to head. base is "" when none
-	// has been applied. Findings refuse the commit.
-	Verify(ctx context.Context, base, head string) (*v1alpha1.CommitSignature, []v1alpha1.Finding, error)
-	// Allow says who may change what of the plan.
-	Allow(ctx context.Context, base, head string, p *plan.Plan) ([]v1alpha1.Finding, error)
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer // nil: none
 }
 
 // Delays of the loop. They pace writes of status and repeated failures, never
@@ -85,6 +76,7 @@ type Reconciler struct {
 	// Only the goroutine of Run touches these.
 	commit  *v1alpha1.Commit // that is applied, as last stored
 	head    *Commit          // to be done, or to be tried again
+	refused Commit           // the newest, if it was refused for a kind that nobody knows
 	current *evaluation      // of the applied commit
 	first   bool             // nothing has been applied by this process yet
 	dirty   map[render.Ref]bool
@@ -103,8 +95,10 @@ func New(cfg Config) *Reconciler {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Reconciler{cfg: cfg, log: cfg.Log.With("repository", cfg.Repository), metrics: newMetrics(cfg.Metrics),
-		eval: newEvaluator(), replan: make(chan struct{}, 1), watch: newWatch(cfg.Client.Cache()), first: true,
+	eval := newEvaluator()
+	eval.catalog = cfg.Catalog
+	return &Reconciler{cfg: cfg, log: cfg.Log.With("repository", cfg.Repository), metrics: newMetrics(cfg.Metrics, cfg.Repository),
+		eval: eval, replan: make(chan struct{}, 1), watch: newWatch(cfg.Client.Cache(), func(r *schema.Resource) bool { return cfg.Catalog.Load().ByGVK(r.GVK()) != nil }), first: true,
 		dirty: map[render.Ref]bool{}, held: map[render.Ref]string{}, ours: map[render.Ref]string{}}
 }
 
@@ -123,16 +117,20 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	go func() { defer close(done); r.fetch(ctx, heads) }()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	kinds := r.cfg.Catalog.Changed()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-kinds:
+			kinds = r.cfg.Catalog.Changed()
+			r.newKinds(ctx)
 		case f := <-heads:
 			r.arrived(ctx, f)
 		case <-r.watch.notify:
 			r.events()
 		case <-r.replan:
-			r.planAgain()
+			r.planAgain(ctx)
 		case <-timer.C:
 		}
 		if err := r.step(ctx); err != nil && ctx.Err() == nil {
@@ -271,6 +269,10 @@ func (r *Reconciler) arrived(ctx context.Context, f fetched) {
 		r.metrics.fetchErrors.Inc()
 		r.log.Warn("repository not read", "err", f.err)
 		r.repositoryFailed(ctx, f.err)
+		if r.commit == nil && r.head == nil && f.commit.SHA != "" && !r.rejected(f.commit.SHA) {
+			r.head, r.retry = &f.commit, backoff{} // the last clone serves while the remote is away
+			return
+		}
 		if err := r.resume(ctx); err != nil {
 			r.log.Warn("applied commit not followed", "err", err)
 		}

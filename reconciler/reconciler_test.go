@@ -101,7 +101,7 @@ func (s *memSource) Fetch(context.Context) (Commit, error) {
 	return s.head, s.err
 }
 
-func (s *memSource) Commit(sha string) (Commit, error) {
+func (s *memSource) Bring(_ context.Context, sha string) (Commit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c, ok := s.commits[sha]; ok {

@@ -30,7 +30,7 @@ func (r *Reconciler) rollback(ctx context.Context, now time.Time) {
 		r.giveUp(ctx, c, now, "no commit before it was healthy")
 		return
 	}
-	to, err := r.cfg.Source.Commit(target)
+	to, err := r.cfg.Source.Bring(ctx, target)
 	if err != nil {
 		r.giveUp(ctx, c, now, "the commit "+short(target)+" cannot be read: "+err.Error())
 		return

@@ -16,10 +16,11 @@ type Commit = source.Commit
 // Source is the branch that the cluster follows. Its methods may be called
 // from several goroutines.
 type Source interface {
-	// Fetch asks for the newest commit and brings its files here.
+	// Fetch asks for the newest commit and brings its files here. With an error
+	// it may return the last commit that was fetched, marked Stale.
 	Fetch(ctx context.Context) (Commit, error)
-	// Commit returns a commit that is here.
-	Commit(sha string) (Commit, error)
+	// Bring makes a commit readable that was fetched at some time.
+	Bring(ctx context.Context, sha string) (Commit, error)
 	// Tree returns the files of a commit that was fetched.
 	Tree(sha string) (render.Tree, error)
 	// Changed delivers when there may be something new.

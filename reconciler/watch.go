@@ -24,6 +24,7 @@ const maxUnhealthy = 20
 // when the reconciler takes them, on the newest state.
 type watch struct {
 	cache  client.Cache
+	served func(*schema.Resource) bool // whether the server knows a kind by now
 	notify chan struct{}
 
 	mu       sync.Mutex
@@ -41,8 +42,8 @@ type pending struct {
 	version string // the newest version that changed more than the status
 }
 
-func newWatch(cache client.Cache) *watch {
-	return &watch{cache: cache, notify: make(chan struct{}, 1), declared: map[render.Ref]struct{}{}, pending: map[render.Ref]pending{},
+func newWatch(cache client.Cache, served func(*schema.Resource) bool) *watch {
+	return &watch{cache: cache, served: served, notify: make(chan struct{}, 1), declared: map[render.Ref]struct{}{}, pending: map[render.Ref]pending{},
 		subscribed: map[*schema.Resource]bool{}, unhealthy: map[render.Ref]health.Health{}}
 }
 
@@ -58,7 +59,7 @@ func (w *watch) follow(ctx context.Context, heads []render.Head) error {
 	w.mu.Unlock()
 	for i := range heads {
 		r := heads[i].Resource
-		if w.subscribed[r] {
+		if w.subscribed[r] || r.Custom != nil && !w.served(r) {
 			continue
 		}
 		w.subscribed[r] = true

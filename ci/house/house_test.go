@@ -29,10 +29,11 @@ var rules = []struct {
 	{"controlplane/registry", []string{"schema", "controlplane/client", "controlplane/store"}},
 	// Admission decides by who writes, so it knows identities; auth knows nothing of it.
 	{"controlplane/admission", []string{"schema", "controlplane/client", "controlplane/controller", "controlplane/store", "controlplane/registry", "controlplane/auth"}},
-	{"controlplane/encryption", []string{"schema"}},
+	{"controlplane/reload", nil}, // files that change under a running server
+	{"controlplane/encryption", []string{"schema", "controlplane/reload"}},
 	{"controlplane/crd", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry"}},
 	{"controlplane/bootstrap", []string{"schema"}},
-	{"controlplane/auth", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry"}},
+	{"controlplane/auth", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry", "controlplane/reload"}},
 	{"controlplane/endpoint", []string{"schema", "controlplane/client"}},
 	{"controlplane/apiserver", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry", "controlplane/admission", "controlplane/auth", "controlplane/bootstrap", "controlplane/endpoint"}},
 	{"nodeagent", []string{"schema", "controlplane/client", "controlplane/controller"}},

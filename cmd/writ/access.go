@@ -24,13 +24,15 @@ type access struct {
 	kubeconfig string
 	server     string
 	output     string
+	repository string // the Repository to speak of
+	clone      string // directory of a local clone
 }
 
-func (a *access) flags(cmd *cobra.Command) {
+func (a *access) flags(cmd *cobra.Command, formats ...string) {
 	cmd.Flags().StringVar(&a.dataDir, "data-dir", defaultDataDir, "`directory` of a cluster on this machine, whose viewer.kubeconfig is used")
 	cmd.Flags().StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig `file`; default: $KUBECONFIG, then the one of --data-dir")
 	cmd.Flags().StringVar(&a.server, "server", "", "`URL` of the API server, instead of the one in the kubeconfig")
-	outputFlag(cmd, &a.output)
+	outputFlag(cmd, &a.output, formats...)
 }
 
 // client returns a reader of the cluster with a viewer's rights.
@@ -48,7 +50,8 @@ func (a *access) client() (client.Interface, error) {
 }
 
 func (a *access) options() cli.Options {
-	return cli.Options{JSON: a.output == "json", Color: a.output != "json" && terminal() && os.Getenv("NO_COLOR") == ""}
+	return cli.Options{JSON: a.output == "json", Markdown: a.output == "markdown", Repository: a.repository, Clone: a.clone,
+		Color: a.output == "text" && terminal() && os.Getenv("NO_COLOR") == ""}
 }
 
 func terminal() bool { return isatty.IsTerminal(os.Stdout.Fd()) }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/writ-os/writ/cmd/writ/cluster"
 )
@@ -13,6 +14,7 @@ import (
 func apiFlags(fl *pflag.FlagSet, a *cluster.API) {
 	authenticationFlags(fl, a)
 	authorizationFlags(fl, a)
+	servingFlags(fl, &a.TLS)
 	fl.StringSliceVar(&a.EnableAdmission, "enable-admission-plugins", nil, "admission plugins to run besides the default `names`")
 	fl.StringSliceVar(&a.DisableAdmission, "disable-admission-plugins", nil, "`names` of default admission plugins to leave out")
 	fl.StringVar(&a.EncryptionFile, "encryption-provider-config", "", "EncryptionConfiguration `file`: what is encrypted in the store, and by which keys")
@@ -47,6 +49,7 @@ func authenticationFlags(fl *pflag.FlagSet, a *cluster.API) {
 	fl.StringVar(&a.TokenWebhook.File, "authentication-token-webhook-config-file", "", "kubeconfig `file` of a server that reviews tokens")
 	fl.StringVar(&a.TokenWebhook.Version, "authentication-token-webhook-version", "v1", "`version` of the TokenReview to send")
 	fl.DurationVar(&a.TokenWebhookTTL, "authentication-token-webhook-cache-ttl", 2*time.Minute, "`time` for which its answers hold")
+	fl.StringVar(&a.ClientCAFile, "client-ca-file", "", "CA `file`: clients with a certificate of these are known by it, as those of the cluster's own CA are. Taken over when it changes")
 	f := &a.FrontProxy
 	fl.StringVar(&f.CAFile, "requestheader-client-ca-file", "", "CA `file` of proxies that name the user in headers")
 	fl.StringSliceVar(&f.AllowedNames, "requestheader-allowed-names", nil, "common `names` of such proxies; default: all of the CA")
@@ -54,6 +57,12 @@ func authenticationFlags(fl *pflag.FlagSet, a *cluster.API) {
 	fl.StringSliceVar(&f.UIDHeaders, "requestheader-uid-headers", []string{"X-Remote-Uid"}, "`headers` with the user's UID")
 	fl.StringSliceVar(&f.GroupHeaders, "requestheader-group-headers", []string{"X-Remote-Group"}, "`headers` with groups")
 	fl.StringSliceVar(&f.ExtraPrefixes, "requestheader-extra-headers-prefix", []string{"X-Remote-Extra-"}, "`prefixes` of headers with more")
+}
+
+func servingFlags(fl *pflag.FlagSet, t *cluster.ServingFiles) {
+	fl.StringVar(&t.CertFile, "tls-cert-file", "", "serving certificate `file`, with those between it and its CA, for all names but those that the cluster's own parts use; who calls by address gets the cluster's own. Taken over when it changes")
+	fl.StringVar(&t.KeyFile, "tls-private-key-file", "", "`file` of its private key")
+	fl.Var(cliflag.NewNamedCertKeyArray(&t.SNI), "tls-sni-cert-key", "`cert,key[:name,...]`: another certificate, for these names (*.example.com is good for one label) or those that it is for; may be repeated")
 }
 
 func authorizationFlags(fl *pflag.FlagSet, a *cluster.API) {

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-os/writ/reconciler/cli"
+	"github.com/writ-os/writ/reconciler/plan"
 )
 
 func checkCommand() *cobra.Command {
@@ -37,23 +38,28 @@ and no root. Exit code 0: clean, 1: findings, 2: wrong usage.`,
 
 func planCommand() *cobra.Command {
 	var a access
+	var base string
 	cmd := &cobra.Command{
 		Use:   "plan DIR",
 		Short: "Show what a folder of manifests would do to the cluster",
 		Long: `Plan compares a folder with the live cluster and prints what the next commit
-would create, change field by field, and delete. It runs the code that applies,
-stores nothing, and needs a viewer's rights. Exit code 0: it would be applied,
-1: findings, 2: wrong usage.`,
-		Example: "  writ plan .\n  writ plan . --server https://10.0.0.1:6443 --kubeconfig viewer.kubeconfig",
-		Args:    args(cobra.ExactArgs(1)),
+would create, change field by field, and delete, and what follows from it. It
+runs the code that applies, with the rules of the Repository (priorities, ignore,
+prune, deletions), stores nothing, and needs a viewer's rights.
+
+DIR is the root of the repository, or the folder that the cluster follows. With
+--base the folder is compared with a commit of its clone instead, and no cluster
+is needed: what a pull request changes.
+
+Exit code 0: it would be applied, 1: findings, 2: wrong usage.`,
+		Example: `  writ plan .
+  writ plan . --server https://10.0.0.1:6443 --kubeconfig viewer.kubeconfig
+  writ plan . --base origin/main -o markdown > comment.md`,
+		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, dir []string) error {
-			c, err := a.client()
+			p, err := a.plan(cmd, dir[0], base)
 			if err != nil {
-				return err
-			}
-			p, err := cli.PlanDir(cmd.Context(), dir[0], c, a.options())
-			if err != nil {
-				return err
+				return usage(err)
 			}
 			if err := cli.WritePlan(cmd.OutOrStdout(), p, a.options()); err != nil {
 				return err
@@ -64,16 +70,35 @@ stores nothing, and needs a viewer's rights. Exit code 0: it would be applied,
 			return nil
 		},
 	}
-	a.flags(cmd)
+	cmd.Flags().StringVar(&base, "base", "", "`commit` (SHA, branch or tag) of DIR's clone to compare with, instead of the cluster")
+	a.flags(cmd, "markdown")
+	a.repositoryFlag(cmd)
 	return cmd
+}
+
+func (a *access) plan(cmd *cobra.Command, dir, base string) (*plan.Plan, error) {
+	if base != "" {
+		return cli.PlanBase(cmd.Context(), dir, base, a.options())
+	}
+	c, err := a.client()
+	if err != nil {
+		return nil, err
+	}
+	return cli.PlanDir(cmd.Context(), dir, c, a.options())
 }
 
 func statusCommand() *cobra.Command {
 	var a access
 	var watch bool
 	cmd := &cobra.Command{
-		Use:     "status",
-		Short:   "Say how far the cluster has come with the newest commit",
+		Use:   "status",
+		Short: "Say how far the cluster has come with the newest commit",
+		Long: `Status prints the commit that is in force and, where they differ, the newest
+one: its phase, how many objects are healthy and which are not, what it waits
+for, whether it was rolled back or applied in part, who signed it, and what has
+drifted of late. With -w it is printed again whenever that changes.
+
+Exit code 0: done, 1: failure, 2: wrong usage.`,
 		Example: "  writ status\n  writ status -w",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -89,6 +114,7 @@ func statusCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow until interrupted")
 	a.flags(cmd)
+	a.repositoryFlag(cmd)
 	return cmd
 }
 
@@ -97,7 +123,13 @@ func historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "List the commits that came to the cluster",
-		Args:  args(cobra.NoArgs),
+		Long: `History lists the commits that the cluster remembers, the newest first: how
+long each phase took (rendered, planned, applied, healthy, one after the other),
+how many of its objects are healthy, and what it created, changed and deleted.
+
+Exit code 0: done, 1: failure, 2: wrong usage.`,
+		Example: "  writ history\n  writ history -o json | jq -r '.[].spec.sha'",
+		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -107,26 +139,6 @@ func historyCommand() *cobra.Command {
 		},
 	}
 	a.flags(cmd)
-	return cmd
-}
-
-func whyCommand() *cobra.Command {
-	var a access
-	var namespace string
-	cmd := &cobra.Command{
-		Use:     "why KIND/NAME",
-		Short:   "Say which commit, author, file and line declare an object",
-		Example: "  writ why deployment/web -n shop",
-		Args:    args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, name []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			return cli.Why(cmd.Context(), c, a.options(), namespace, name[0], cmd.OutOrStdout())
-		},
-	}
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object; default: all")
-	a.flags(cmd)
+	a.repositoryFlag(cmd)
 	return cmd
 }

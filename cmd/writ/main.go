@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/writ-os/writ/reconciler/render"
 )
 
 // Exit codes: 0 done, 1 findings or failure, 2 wrong usage.
@@ -27,6 +29,9 @@ var errFindings = errors.New("findings")
 type usageError struct{ error }
 
 func main() {
+	if render.ServeChild() {
+		return // this process was a child of the renderer
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := root().ExecuteContext(ctx)
 	stop()
@@ -76,7 +81,8 @@ Ask who wrote a field, where and when:      writ why deployment/web -n shop`,
 		c.GroupID = "cluster"
 		cmd.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{checkCommand(), planCommand(), statusCommand(), historyCommand(), whyCommand()} {
+	for _, c := range []*cobra.Command{checkCommand(), planCommand(), diffCommand(), statusCommand(), historyCommand(), whyCommand(),
+		revertCommand(), bisectCommand(), suspendCommand(true), suspendCommand(false)} {
 		c.GroupID = "commit"
 		cmd.AddCommand(c)
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -37,13 +39,17 @@ func versionCommand() *cobra.Command {
 	return cmd
 }
 
-// outputFlag adds -o, which every command has.
-func outputFlag(cmd *cobra.Command, output *string) {
-	cmd.Flags().StringVarP(output, "output", "o", "text", "output `format`: text or json")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) //nolint:errcheck // the flag exists
+// outputFlag adds -o, which every command has; more are formats beside text and
+// json.
+func outputFlag(cmd *cobra.Command, output *string, more ...string) {
+	formats := append([]string{"text", "json"}, more...)
+	last := len(formats) - 1
+	words := strings.Join(formats[:last], ", ") + " or " + formats[last]
+	cmd.Flags().StringVarP(output, "output", "o", "text", "output `format`: "+words)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) //nolint:errcheck // the flag exists
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if *output != "text" && *output != "json" {
-			return usageError{fmt.Errorf("--output %q: must be text or json", *output)}
+		if !slices.Contains(formats, *output) {
+			return usageError{fmt.Errorf("--output %q: must be %s", *output, words)}
 		}
 		return nil
 	}

@@ -37,6 +37,11 @@ type fieldTerm struct {
 	equal bool
 }
 
+// one says that at most one object of r can match: its whole key is asked for.
+func (f *filter) one(r *schema.Resource) bool {
+	return f.name != "" && (f.namespace != "" || !r.Namespaced)
+}
+
 func newFilter(r *schema.Resource, rt *route, in *internalversion.ListOptions) (filter, error) {
 	f := filter{namespace: rt.Namespace}
 	if !r.Namespaced {

@@ -52,8 +52,10 @@ func (s *Server) list(x *exchange, r *schema.Resource) error {
 
 // selectPage finds the state that the options ask for and picks the objects.
 func (s *Server) selectPage(ctx context.Context, r *schema.Resource, o *listOptions) (*listPage, error) {
-	if o.token != "" {
-		return s.continuePage(r, o)
+	// One object has no pages: a token with its name is ignored, as upstream
+	// ignores it.
+	if o.token != "" && !o.filter.one(r) {
+		return s.continuePage(ctx, r, o)
 	}
 	exact := o.match == metav1.ResourceVersionMatchExact || o.match == "" && o.limit > 0 && o.version > 0
 	if err := s.reach(ctx, o.version); err != nil {
@@ -82,17 +84,21 @@ func (s *Server) reach(ctx context.Context, v schema.ResourceVersion) error {
 	return nil
 }
 
-// continuePage returns the page after the one that a token came with.
-func (s *Server) continuePage(r *schema.Resource, o *listOptions) (*listPage, error) {
-	if !o.any {
-		return nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
-	}
+// continuePage returns the page after the one that a token came with. A token
+// with any version below 0 goes on in the newest state, as upstream's.
+func (s *Server) continuePage(ctx context.Context, r *schema.Resource, o *listOptions) (*listPage, error) {
 	v, from, err := decodeToken(o.token)
 	if err != nil {
 		return nil, err
 	}
+	if !o.any {
+		return nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+	}
 	if v < 0 {
 		return s.cut(r, s.cfg.Store.Snapshot(r), from, o), nil
+	}
+	if err := s.reach(ctx, schema.ResourceVersion(v)); err != nil {
+		return nil, err
 	}
 	snap := s.cfg.Store.Snapshot(r)
 	if snap.Version() == schema.ResourceVersion(v) {
@@ -117,7 +123,7 @@ func (s *Server) page(r *schema.Resource, pg page, from schema.Key, o *listOptio
 func (s *Server) cut(r *schema.Resource, snap store.Snapshot, from schema.Key, o *listOptions) *listPage {
 	p := &listPage{version: snap.Version().String()}
 	f := &o.filter
-	if f.name != "" && (f.namespace != "" || !r.Namespaced) && from == (schema.Key{}) {
+	if f.one(r) && from == (schema.Key{}) {
 		if it := snap.Get(schema.Key{Namespace: f.namespace, Name: f.name}); f.matches(it) {
 			p.items = []*store.Item{it}
 		}

@@ -1,9 +1,11 @@
 package apiserver_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -169,5 +171,42 @@ func TestTableList(t *testing.T) {
 		if row.Object.Kind != tt.object || tt.object != "" && row.Object.Metadata.UID == "" {
 			t.Errorf("object of the row: %+v, want %s", row.Object, tt.object)
 		}
+	}
+}
+
+// handmade writes a continue token by hand, as only its own client would.
+func handmade(version int64, start string) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"v":"meta.k8s.io/v1","rv":%d,"start":%q}`, version, start))
+}
+
+// TestTokenVersions: any version below 0 goes on in the newest state, one that
+// is yet to come is waited for, and a bad token is said before what else is
+// wrong, all as upstream.
+func TestTokenVersions(t *testing.T) {
+	c := newCluster(t)
+	cs, ctx := c.clientset(t, "admin"), t.Context()
+	for i := range 3 {
+		mustCreate(t, cs, configMap(i))
+	}
+	cms := cs.CoreV1().ConfigMaps("default")
+	for _, v := range []int64{-1, -2, math.MinInt64} {
+		first, err := cms.List(ctx, metav1.ListOptions{Limit: 1, Continue: handmade(v, "default/cm-000001")})
+		if err != nil || names(first) != "1" || first.Continue == "" {
+			t.Fatalf("version %d: %q %+v %v", v, names(first), first, err)
+		}
+		rest, err := cms.List(ctx, metav1.ListOptions{Continue: first.Continue})
+		if err != nil || names(rest) != "2" || rest.ResourceVersion != first.ResourceVersion {
+			t.Errorf("the page after version %d: %q %+v %v", v, names(rest), rest.ListMeta, err)
+		}
+	}
+	if _, err := cms.List(ctx, metav1.ListOptions{Continue: handmade(math.MaxInt64, "default/x")}); !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
+		t.Errorf("a version to come: %v", err)
+	}
+	if _, err := cms.List(ctx, metav1.ListOptions{Continue: handmade(0, "default/x"), ResourceVersion: "5"}); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "invalid continue token") {
+		t.Errorf("a bad token with a version: %v", err)
+	}
+	one, err := cms.List(ctx, metav1.ListOptions{Continue: handmade(0, "x"), FieldSelector: "metadata.name=cm-000000"})
+	if err != nil || names(one) != "0" {
+		t.Errorf("a token with the name of one object: %q %v", names(one), err)
 	}
 }

@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"crypto/x509"
 	"net/http"
 	"slices"
 	"time"
@@ -25,8 +24,8 @@ type Passwords interface {
 
 // AuthenticatorConfig is what authentication needs. What is nil is off.
 type AuthenticatorConfig struct {
-	// Pool holds the CAs that issue client certificates.
-	Pool *x509.CertPool
+	// CAs issue client certificates. *pki.Authority and *CABundle are some.
+	CAs CAs
 	// FrontProxy trusts a proxy that names the user in headers.
 	FrontProxy *FrontProxy
 	// Passwords checks basic authentication.

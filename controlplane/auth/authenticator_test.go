@@ -48,7 +48,7 @@ func newServer(t *testing.T, anonymous bool) *server {
 	if s.tokens, err = token.New(token.Config{Key: s.authority.ServiceAccountKey(), Cache: s.fake.Cache()}); err != nil {
 		t.Fatal(err)
 	}
-	a := NewAuthenticator(AuthenticatorConfig{Pool: s.authority.Pool(), Tokens: s.tokens, Anonymous: anonymous,
+	a := NewAuthenticator(AuthenticatorConfig{CAs: s.authority, Tokens: s.tokens, Anonymous: anonymous,
 		Now: func() time.Time { return time.Now().Add(time.Duration(s.late.Load())) }})
 	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u, ok, err := a.Authenticate(r)
@@ -62,7 +62,7 @@ func newServer(t *testing.T, anonymous bool) *server {
 		fmt.Fprintf(w, "%s %s %s", u.GetName(), strings.Join(groups, ","), r.Header.Get("Authorization"))
 	}))
 	serving := s.authority.NewServingCertificate(pki.Serving{Name: "kube-apiserver", Hosts: []string{"127.0.0.1"}})
-	h.Listener = tls.NewListener(h.Listener, TLSConfig(s.authority.Pool(), serving.Get))
+	h.Listener = tls.NewListener(h.Listener, TLSConfig(serving.Get, s.authority))
 	h.Start()
 	t.Cleanup(h.Close)
 	s.url = "https://" + h.Listener.Addr().String()
@@ -243,7 +243,7 @@ func BenchmarkAuthenticateCertificate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := NewAuthenticator(AuthenticatorConfig{Pool: authority.Pool()})
+	a := NewAuthenticator(AuthenticatorConfig{CAs: authority})
 	r := &http.Request{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Leaf}}}
 	b.ReportAllocs()
 	for b.Loop() {

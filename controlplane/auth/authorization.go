@@ -17,6 +17,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/auth/abac"
 	"github.com/writ-os/writ/controlplane/auth/webhook"
+	"github.com/writ-os/writ/controlplane/reload"
 )
 
 // The modes of authorization, as --authorization-mode names them.
@@ -116,10 +117,20 @@ func (c Authorization) member(mode string, hook webhook.AuthorizerConfig, log *s
 
 // fromFile makes the members that an AuthorizationConfiguration names.
 func (c Authorization) fromFile(log *slog.Logger) ([]Member, error) {
+	data, err := reload.ReadFile(c.File)
+	if err != nil {
+		return nil, fmt.Errorf("read authorization configuration: %w", err)
+	}
+	return c.parse(data, nil, log)
+}
+
+// parse is fromFile of its content. Members other than webhooks are those of
+// the server's start, if it has had one.
+func (c Authorization) parse(data []byte, first []Member, log *slog.Logger) ([]Member, error) {
 	fail := func(err error) ([]Member, error) {
 		return nil, fmt.Errorf("read authorization configuration %s: %w", c.File, err)
 	}
-	f, err := load.LoadFromFile(c.File)
+	f, err := load.LoadFromData(data)
 	if err != nil {
 		return fail(err)
 	}
@@ -133,11 +144,14 @@ func (c Authorization) fromFile(log *slog.Logger) ([]Member, error) {
 		if want := strings.ToLower(mode); mode != ModeWebhook && a.Name != want {
 			return fail(fmt.Errorf("expected name %s for authorizer %s instead of %s", want, mode, a.Name))
 		}
-		m, err := c.member(mode, hookOf(a), log)
+		m, err := c.again(mode, first, hookOf(a), log)
 		if err != nil {
 			return fail(err)
 		}
 		chain = append(chain, m)
+	}
+	if err := missing(first, chain); err != nil {
+		return fail(err)
 	}
 	return chain, nil
 }

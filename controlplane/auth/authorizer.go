@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -46,7 +47,8 @@ type Decider interface {
 // refused, for all the reasons that were given.
 type Authorizer struct {
 	cfg   AuthorizerConfig
-	chain []Decider
+	chain atomic.Pointer[[]Decider]
+	node  *node.Authorizer // made when it is first in the chain
 	// RBAC answers for roles alone: who has which rules. It is there, and has to
 	// run, also when RBAC is not in the chain: escalation checks ask it.
 	RBAC *rbac.Authorizer
@@ -60,22 +62,33 @@ func NewAuthorizer(cfg AuthorizerConfig) *Authorizer {
 		cfg.Chain = []Member{{Mode: ModeNode}, {Mode: ModeRBAC}}
 	}
 	a := &Authorizer{cfg: cfg, RBAC: rbac.New(cfg.Cache)}
-	for _, m := range cfg.Chain {
+	a.SetChain(cfg.Chain)
+	return a
+}
+
+// SetChain replaces who is asked. Requests that are being decided go on with
+// those of before. It must not be called from several goroutines at once.
+func (a *Authorizer) SetChain(members []Member) {
+	var chain []Decider
+	for _, m := range members {
 		switch m.Mode {
 		case ModeNode:
-			a.chain = append(a.chain, node.New(cfg.Cache, policy.NodeRules()))
+			if a.node == nil {
+				a.node = node.New(a.cfg.Cache, policy.NodeRules())
+			}
+			chain = append(chain, a.node)
 		case ModeRBAC:
-			a.chain = append(a.chain, a.RBAC)
+			chain = append(chain, a.RBAC)
 		case ModeAlwaysAllow:
-			a.chain = append(a.chain, authorizerfactory.NewAlwaysAllowAuthorizer())
+			chain = append(chain, authorizerfactory.NewAlwaysAllowAuthorizer())
 		default: // what nobody knows allows nothing
 			if m.Decider == nil {
 				m.Decider = authorizerfactory.NewAlwaysDenyAuthorizer()
 			}
-			a.chain = append(a.chain, m.Decider)
+			chain = append(chain, m.Decider)
 		}
 	}
-	return a
+	a.chain.Store(&chain)
 }
 
 // Run follows roles and bindings until ctx ends.
@@ -94,7 +107,7 @@ func (a *Authorizer) Authorize(ctx context.Context, attrs authorizer.Attributes)
 		reasons []string
 		errs    []error
 	)
-	for _, d := range a.chain {
+	for _, d := range *a.chain.Load() {
 		decision, reason, err := d.Authorize(ctx, attrs)
 		if decision != authorizer.DecisionNoOpinion {
 			return decision, reason, err
@@ -134,7 +147,7 @@ func (a *Authorizer) RulesFor(ctx context.Context, u user.Info, namespace string
 		incomplete  bool
 		errs        []error
 	)
-	for _, d := range a.chain {
+	for _, d := range *a.chain.Load() {
 		r, n, part, err := d.RulesFor(ctx, u, namespace)
 		resource, nonResource, incomplete = append(resource, r...), append(nonResource, n...), incomplete || part
 		if err != nil {

@@ -23,11 +23,11 @@ var (
 // chain once for each certificate: a signature costs 80 us and a client sends
 // thousands of requests with one.
 func (a *Authenticator) certificate(r *http.Request) (user.Info, bool, error) {
-	if a.cfg.Pool == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+	if a.cfg.CAs == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, false, nil
 	}
 	leaf := r.TLS.PeerCertificates[0]
-	v, err := a.certs.verified(r.TLS.PeerCertificates, a.cfg.Pool, a.cfg.Now())
+	v, err := a.certs.verified(r.TLS.PeerCertificates, a.cfg.CAs.Pool(), a.cfg.Now())
 	if err != nil {
 		return nil, false, fmt.Errorf("verify client certificate of %q: %w", leaf.Subject.CommonName, err)
 	}
@@ -74,23 +74,24 @@ type verified struct {
 const maxCerts = 8192
 
 // certCache remembers certificates whose chain was verified, by hash. Refused
-// ones are not kept.
+// ones are not kept, and none when the CAs change.
 type certCache struct {
-	mu sync.RWMutex
-	m  map[[sha256.Size]byte]verified
+	mu   sync.RWMutex
+	pool *x509.CertPool
+	m    map[[sha256.Size]byte]verified
 }
 
 func (c *certCache) verified(chain []*x509.Certificate, pool *x509.CertPool, now time.Time) (verified, error) {
 	leaf := chain[0]
 	id := sha256.Sum256(leaf.Raw)
-	v, ok := c.get(id)
+	v, ok := c.get(id, pool)
 	if !ok {
 		until, err := verify(chain, pool, now)
 		if err != nil {
 			return verified{}, err
 		}
 		v = verified{user: certUser(leaf, id), from: leaf.NotBefore, until: until}
-		c.put(id, v)
+		c.put(id, v, pool)
 	}
 	if now.Before(v.from) || now.After(v.until) {
 		return verified{}, fmt.Errorf("%w: expired or not yet valid", errUnverified)
@@ -98,16 +99,19 @@ func (c *certCache) verified(chain []*x509.Certificate, pool *x509.CertPool, now
 	return v, nil
 }
 
-func (c *certCache) get(id [sha256.Size]byte) (verified, bool) {
+func (c *certCache) get(id [sha256.Size]byte, pool *x509.CertPool) (verified, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	v, ok := c.m[id]
-	return v, ok
+	return v, ok && c.pool == pool
 }
 
-func (c *certCache) put(id [sha256.Size]byte, v verified) {
+func (c *certCache) put(id [sha256.Size]byte, v verified, pool *x509.CertPool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.pool != pool {
+		c.pool, c.m = pool, nil
+	}
 	if c.m == nil || len(c.m) >= maxCerts {
 		c.m = map[[sha256.Size]byte]verified{}
 	}

@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"crypto/x509"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,11 +15,11 @@ import (
 // FrontProxy says which proxies may name the user of a request in headers: the
 // --requestheader-* flags of upstream.
 type FrontProxy struct {
-	// Pool holds the CAs that issue the proxies' certificates. They must be
-	// others than those of clients, or every client may be anybody.
-	Pool *x509.CertPool
+	// CAs issue the proxies' certificates. They must be others than those of
+	// clients, or every client may be anybody.
+	CAs CAs
 	// AllowedNames are the common names of the proxies; none allows all that
-	// Pool knows.
+	// CAs knows.
 	AllowedNames []string
 	// Headers to look at, in order. Without UserHeaders nobody is trusted.
 	UserHeaders, UIDHeaders, GroupHeaders []string
@@ -31,9 +30,9 @@ type FrontProxy struct {
 }
 
 // DefaultFrontProxy trusts the headers that Kubernetes' aggregator sends.
-func DefaultFrontProxy(pool *x509.CertPool, names ...string) *FrontProxy {
+func DefaultFrontProxy(cas CAs, names ...string) *FrontProxy {
 	return &FrontProxy{
-		Pool: pool, AllowedNames: names,
+		CAs: cas, AllowedNames: names,
 		UserHeaders: []string{"X-Remote-User"}, UIDHeaders: []string{"X-Remote-Uid"},
 		GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
 	}
@@ -50,7 +49,7 @@ func (a *Authenticator) proxied(r *http.Request) (user.Info, bool, error) {
 	if name == "" {
 		return nil, false, nil
 	}
-	v, err := p.certs.verified(r.TLS.PeerCertificates, p.Pool, a.cfg.Now())
+	v, err := p.certs.verified(r.TLS.PeerCertificates, p.CAs.Pool(), a.cfg.Now())
 	if err != nil {
 		return nil, false, err
 	}

@@ -27,7 +27,7 @@ func withFrontProxy(t *testing.T) (a *Authenticator, clients, proxies *pki.Autho
 	if proxies, err = pki.OpenFrontProxy(pki.Config{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
-	a = NewAuthenticator(AuthenticatorConfig{Pool: clients.Pool(), Anonymous: true, FrontProxy: DefaultFrontProxy(proxies.Pool(), "front-proxy-client")})
+	a = NewAuthenticator(AuthenticatorConfig{CAs: clients, Anonymous: true, FrontProxy: DefaultFrontProxy(proxies, "front-proxy-client")})
 	return a, clients, proxies
 }
 
@@ -98,7 +98,7 @@ func TestFrontProxy(t *testing.T) {
 
 func TestExtensionAuthentication(t *testing.T) {
 	_, clients, proxies := withFrontProxy(t)
-	cm, err := ExtensionAuthentication(clients.CAPEM(), proxies.CAPEM(), DefaultFrontProxy(proxies.Pool()))
+	cm, err := ExtensionAuthentication(clients.CAPEM(), proxies.CAPEM(), DefaultFrontProxy(proxies))
 	if err != nil {
 		t.Fatal(err)
 	}

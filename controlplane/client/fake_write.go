@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // Create implements Writer.
@@ -136,6 +137,10 @@ func merged(r *schema.Resource, old, o schema.Object, sub string) (schema.Object
 		next := deepCopy(o)
 		keepIdentity(next, old)
 		copyField(next, deepCopy(old), "Spec")
+		if r.Group == v1alpha1.GroupVersion.Group { // the status of our own kinds is but their status
+			next.SetAnnotations(old.GetAnnotations())
+			next.SetLabels(old.GetLabels())
+		}
 		return next, nil
 	case "finalize":
 		next := deepCopy(old).(*corev1.Namespace)

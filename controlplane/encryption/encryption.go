@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
 	"k8s.io/apiserver/pkg/storage/value"
+
+	"github.com/writ-os/writ/controlplane/reload"
 )
 
 // Config says what to encrypt and how.
@@ -20,10 +22,11 @@ type Config struct {
 	File string
 	// ServerID names this server in the metrics of KMS calls.
 	ServerID string
-	// Every is how often Run looks whether the file has changed. Default one
-	// minute.
-	Every time.Duration
-	Log   *slog.Logger
+	// Every is how often Run looks whether the file has changed. Default:
+	// reload.Every.
+	Every   time.Duration
+	Metrics *reload.Metrics // of reloads
+	Log     *slog.Logger
 }
 
 // Encryption is the Transformer of a configuration file. It is safe for
@@ -46,9 +49,6 @@ type loaded struct {
 // ends. A KMS plugin that does not answer is no error yet: Check says so, and
 // reads and writes of what it encrypts fail.
 func Open(ctx context.Context, cfg Config) (*Encryption, error) {
-	if cfg.Every == 0 {
-		cfg.Every = time.Minute
-	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -75,18 +75,15 @@ func (e *Encryption) load(ctx context.Context) (*loaded, error) {
 // the log and the configuration stays as it was: an operator's slip must not
 // take Secrets away from a running cluster.
 func (e *Encryption) Run(ctx context.Context) error {
-	tick := time.NewTicker(e.cfg.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := e.Reload(ctx); err != nil {
-			e.cfg.Log.Error("encryption configuration not reloaded", "file", e.cfg.File, "err", err)
-		}
+	w := reload.New(reload.Config{
+		Name: "encryption_config", Files: []string{e.cfg.File}, Every: e.cfg.Every, Metrics: e.cfg.Metrics, Log: e.cfg.Log,
+		// A KMS plugin that does not answer now may do so with the same file.
+		Take: func(ctx context.Context, _ [][]byte) error { return reload.Later(e.Reload(ctx)) },
+	})
+	if err := w.Load(ctx); err != nil {
+		e.cfg.Log.Error("encryption configuration not reloaded", "file", e.cfg.File, "err", err)
 	}
+	return w.Run(ctx)
 }
 
 // Reload reads the file again if it has changed, and takes it over if what it
@@ -109,7 +106,6 @@ func (e *Encryption) Reload(ctx context.Context) error {
 		return fmt.Errorf("check encryption configuration %s: %w", e.cfg.File, err)
 	}
 	e.loaded.Store(next)
-	e.cfg.Log.Info("encryption configuration reloaded", "file", e.cfg.File)
 	// Requests that have begun with the old one may need its plugins yet.
 	time.AfterFunc(old.config.KMSCloseGracePeriod, old.end)
 	return nil

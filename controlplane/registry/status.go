@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // The metadata that the status door of a kind does not let through. Of most
@@ -30,6 +31,9 @@ func statusKeeps(r *schema.Resource) keptMeta {
 		kschema.GroupKind{Group: "flowcontrol.apiserver.k8s.io", Kind: "FlowSchema"},
 		kschema.GroupKind{Group: "flowcontrol.apiserver.k8s.io", Kind: "PriorityLevelConfiguration"},
 		kschema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "ValidatingAdmissionPolicy"}:
+		return keepsAll
+	}
+	if r.Group == v1alpha1.GroupVersion.Group { // as that of a custom resource
 		return keepsAll
 	}
 	return keepsNone

@@ -125,7 +125,10 @@ func newer(c, than *v1alpha1.Commit) bool {
 func (s *state) text(o Options, now time.Time) string {
 	var b strings.Builder
 	spec := s.Repository.Spec
-	fmt.Fprintf(&b, "repository  %s  %s, branch %s%s\n", s.Repository.Name, spec.URL, cmp.Or(spec.Branch, "main"), folder(spec.Path))
+	fmt.Fprintf(&b, "repository  %s  %s, %s%s\n", s.Repository.Name, spec.URL, followed(s.Repository), folder(spec.Path))
+	if spec.Suspend {
+		fmt.Fprintf(&b, "            %s\n", paint(o, yellow, "suspended: what was applied stays, and nothing new is read"))
+	}
 	if i := slices.IndexFunc(s.Repository.Status.Conditions, func(c metav1.Condition) bool { return c.Type == "Ready" }); i >= 0 {
 		if c := s.Repository.Status.Conditions[i]; c.Status == metav1.ConditionFalse {
 			fmt.Fprintf(&b, "            %s\n", paint(o, red, c.Message))
@@ -143,7 +146,42 @@ func (s *state) text(o Options, now time.Time) string {
 	if s.Refused != nil && s.Head != nil {
 		commitText(&b, o, "last push", s.Refused, now)
 	}
+	for i, d := range s.Repository.Status.Drifted[:min(len(s.Repository.Status.Drifted), maxDrifted)] {
+		label := "drift"
+		if i > 0 {
+			label = ""
+		}
+		fmt.Fprintf(&b, "%-10s  %s  %s  %s\n", label, paint(o, yellow, fmt.Sprintf("%-8s", d.Health)), d.Object, d.Message)
+	}
+	if n := len(s.Repository.Status.Drifted) - maxDrifted; n > 0 {
+		fmt.Fprintf(&b, "            ... and %d more\n", n)
+	}
 	return b.String()
+}
+
+// maxDrifted is how many objects that have drifted are shown.
+const maxDrifted = 5
+
+// followed says what of the repository is followed.
+func followed(r *v1alpha1.Repository) string {
+	switch s := r.Spec; {
+	case s.Commit != "":
+		return "commit " + short(s.Commit)
+	case s.SemVer != "":
+		return "tags in " + s.SemVer + at(r.Status.Tag)
+	case s.Tag != "":
+		return "tag " + s.Tag
+	default:
+		return "branch " + cmp.Or(s.Branch, "main")
+	}
+}
+
+// at says which tag is followed now.
+func at(tag string) string {
+	if tag == "" {
+		return ""
+	}
+	return " (now " + tag + ")"
 }
 
 func folder(path string) string {
@@ -163,6 +201,21 @@ func commitText(b *strings.Builder, o Options, label string, c *v1alpha1.Commit,
 		fmt.Fprintf(b, "; %d created, %d updated, %d deleted", s.Created, s.Updated, s.Deleted)
 	}
 	b.WriteString("\n")
+	note := func(color, format string, args ...any) {
+		fmt.Fprintf(b, "            %s\n", paint(o, color, fmt.Sprintf(format, args...)))
+	}
+	if s.RolledBackTo != "" {
+		note(red, "rolled back: the cluster is as %s declares it, and this commit is not tried again", short(s.RolledBackTo))
+	}
+	if s.Reason == report.ReasonPartly {
+		note(yellow, "partly applied: %s", s.Message)
+	}
+	if _, what, ok := strings.Cut(s.Message, "waiting for "); ok && s.Phase == v1alpha1.CommitApplied {
+		note(yellow, "waits for %s", what)
+	}
+	if g := s.Signature; g != nil && g.State != "Off" {
+		note(signatureColor(g.State), "signature %s%s", g.State, signer(g))
+	}
 	for _, u := range s.Unhealthy {
 		color := yellow
 		if u.Health == "Degraded" {
@@ -173,6 +226,31 @@ func commitText(b *strings.Builder, o Options, label string, c *v1alpha1.Commit,
 	for _, f := range s.Findings {
 		fmt.Fprintf(b, "              %s\n", report.FindingText(f))
 	}
+}
+
+func signatureColor(state string) string {
+	switch state {
+	case "Verified":
+		return green
+	case "Bad":
+		return red
+	}
+	return yellow
+}
+
+// signer says who signed with which key, or what is wrong.
+func signer(g *v1alpha1.CommitSignature) string {
+	out := ""
+	if g.Signer != "" {
+		out += " of " + g.Signer
+	}
+	if g.Key != "" {
+		out += " (" + g.Key + ")"
+	}
+	if g.Message != "" {
+		out += ": " + g.Message
+	}
+	return out
 }
 
 // since says how long the commit took, or has been on its way.
@@ -194,6 +272,7 @@ func since(c *v1alpha1.Commit, now time.Time) string {
 
 const (
 	green  = "\x1b[32m"
+	bold   = "\x1b[1m"
 	yellow = "\x1b[33m"
 	red    = "\x1b[31m"
 	reset  = "\x1b[0m"

@@ -31,6 +31,9 @@ func deployment(d *appsv1.Deployment) Health {
 			return degraded("cannot make pods: %s", c.Message)
 		}
 	}
+	if d.Spec.Paused {
+		return Health{Healthy, "is paused"} // waits for its author and holds nobody up
+	}
 	switch s := d.Status; {
 	case s.UpdatedReplicas < want:
 		return progressing("%d of %d pods are updated", s.UpdatedReplicas, want)
@@ -40,6 +43,17 @@ func deployment(d *appsv1.Deployment) Health {
 		return progressing("%d of %d pods are available", s.AvailableReplicas, want)
 	}
 	return healthy()
+}
+
+func replicaSet(r *appsv1.ReplicaSet) Health {
+	if r.Status.ObservedGeneration >= r.Generation {
+		for _, c := range r.Status.Conditions {
+			if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
+				return degraded("cannot make pods: %s", c.Message)
+			}
+		}
+	}
+	return replicas(r.Generation, r.Status.ObservedGeneration, r.Spec.Replicas, r.Status.ReadyReplicas, r.Status.Replicas)
 }
 
 func replicas(generation, observed int64, spec *int32, ready, have int32) Health {
@@ -95,37 +109,11 @@ func job(j *batchv1.Job) Health {
 		switch c.Type {
 		case batchv1.JobComplete:
 			return healthy()
-		case batchv1.JobFailed:
+		case batchv1.JobFailed, batchv1.JobFailureTarget:
 			return degraded("has failed: %s", c.Message)
 		case batchv1.JobSuspended:
 			return healthy()
 		}
 	}
 	return progressing("%d pods run, %d have succeeded", j.Status.Active, j.Status.Succeeded)
-}
-
-func pod(p *corev1.Pod) Health {
-	switch p.Status.Phase {
-	case corev1.PodSucceeded:
-		return healthy()
-	case corev1.PodFailed:
-		return degraded("has failed: %s", p.Status.Message)
-	}
-	for _, s := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
-		if w := s.State.Waiting; w != nil {
-			switch w.Reason {
-			case "CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-				return degraded("container %s: %s: %s", s.Name, w.Reason, w.Message)
-			}
-		}
-	}
-	for _, c := range p.Status.Conditions {
-		switch {
-		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
-			return healthy()
-		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			return progressing("is not scheduled: %s", c.Message)
-		}
-	}
-	return progressing("is not ready")
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -38,7 +39,7 @@ func decode(d *Desired) (schema.Object, error) {
 	o.GetObjectKind().SetGroupVersionKind(d.Resource.GVK())
 	o.SetNamespace(d.Key.Namespace)
 	o.SetName(d.Key.Name)
-	defaults.Apply(o)
+	complete(d.Resource, o)
 	return o, nil
 }
 
@@ -51,6 +52,28 @@ type comparison struct {
 	set   *fieldpath.Set
 	// fields is what is to be applied.
 	fields []byte
+}
+
+// complete gives an object the defaults of its kind.
+func complete(r *schema.Resource, o schema.Object) {
+	if u, ok := o.(*unstructured.Unstructured); ok && r.Custom != nil {
+		r.Custom.Default(u.Object)
+		return
+	}
+	defaults.Apply(o)
+}
+
+// inVersion brings a live object to the version that its manifest has: the
+// store keeps one version of each kind.
+func inVersion(r *schema.Resource, o schema.Object) (schema.Object, error) {
+	if r.Convert == nil || o.GetObjectKind().GroupVersionKind() == r.GVK() {
+		return o, nil
+	}
+	out, err := r.Convert(context.Background(), []schema.Object{o})
+	if err != nil {
+		return nil, fmt.Errorf("convert to %s: %w", r.APIVersion(), err)
+	}
+	return out[0], nil
 }
 
 // compare finds the declared fields that are different live, and those that
@@ -70,8 +93,11 @@ func compare(d *Desired, o, live schema.Object) (comparison, error) {
 		return comparison{}, err
 	}
 	// An object that an older version has stored may lack defaults of this one.
-	defaulted := live.DeepCopyObject().(schema.Object)
-	defaults.Apply(defaulted)
+	defaulted, err := inVersion(d.Resource, live.DeepCopyObject().(schema.Object))
+	if err != nil {
+		return comparison{}, err
+	}
+	complete(d.Resource, defaulted)
 	have, err := types.ObjectToTyped(defaulted, typed.AllowDuplicates)
 	if err != nil {
 		return comparison{}, err
@@ -225,6 +251,9 @@ var builtin = sync.OnceValue(func() managedfields.TypeConverter { return applyco
 
 // converter knows the lists and their keys of a kind.
 func converter(r *schema.Resource) managedfields.TypeConverter {
+	if r.Custom != nil {
+		return r.Custom.Types()
+	}
 	if r.Group == v1alpha1.GroupVersion.Group {
 		return managedfields.NewDeducedTypeConverter()
 	}

@@ -42,7 +42,7 @@ func newComputation(in Input) *computation {
 			c.byUnit[inv.Spec.File] = inv
 		}
 		for i := range inv.Spec.Objects {
-			if ref, ok := RefOf(&inv.Spec.Objects[i]); ok {
+			if ref, ok := RefOf(&inv.Spec.Objects[i], in.Kinds); ok {
 				target[ref] = declared{&inv.Spec.Objects[i], inv}
 			}
 		}
@@ -67,10 +67,13 @@ func Drift(in Input) *Plan {
 	return c.plan
 }
 
-// RefOf returns the object that an inventory names; false for a kind that this
-// version does not know.
-func RefOf(o *v1alpha1.InventoryObject) (render.Ref, bool) {
+// RefOf returns the object that an inventory names; false for a kind that is
+// not known. kinds finds those that are not built in; nil: there are none.
+func RefOf(o *v1alpha1.InventoryObject, kinds Kinds) (render.Ref, bool) {
 	r := schema.ByGVK(kindOf(o))
+	if r == nil && kinds != nil {
+		r = kinds(kindOf(o))
+	}
 	return render.Ref{Resource: r, Key: schema.Key{Namespace: o.Namespace, Name: o.Name}}, r != nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema"
 )
 
 // dependencies refuses what can never be fulfilled: a dependency that nobody
@@ -89,14 +90,19 @@ type Held struct {
 // that changes or is not healthy, and ops whose dependencies change or are not
 // healthy. heads are all declared objects. Deletions never wait. Inventories
 // name what is held too; it is only created later.
-func Gate(p *Plan, heads []render.Head, healthy func(render.Ref) bool) []Held {
+//
+// served says whether the server knows a kind: custom resources wait until it
+// has read their definition, which may be of the same commit.
+func Gate(p *Plan, heads []render.Head, healthy func(render.Ref) bool, served func(*schema.Resource) bool) []Held {
 	g := newGate(p, heads, healthy)
-	if !g.used {
-		return nil
-	}
 	var held []Held
 	p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool {
-		why := g.waits(&o)
+		why := ""
+		if o.Resource.Custom != nil && !served(o.Resource) {
+			why = "CustomResourceDefinition/" + o.Resource.GroupResource().String()
+		} else if g.used {
+			why = g.waits(&o)
+		}
 		if why != "" {
 			held = append(held, Held{o, why})
 		}

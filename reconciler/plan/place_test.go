@@ -53,7 +53,7 @@ func TestGate(t *testing.T) {
 		held := Gate(p, heads, func(r render.Ref) bool {
 			_, ok := w.fake.Cache().Get(r.Resource, r.Key)
 			return ok && !sick[r.Key.Name]
-		})
+		}, nil)
 		var out []string
 		for _, o := range p.Ops {
 			out = append(out, o.Key.Name)

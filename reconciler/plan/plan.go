@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -97,6 +99,10 @@ type Live interface {
 	Get(r *schema.Resource, key schema.Key) (schema.Object, bool)
 }
 
+// Kinds finds the resource of a kind that is not built in; nil when there is
+// none.
+type Kinds func(kschema.GroupVersionKind) *schema.Resource
+
 // Desired is one declared object. Fields may be nil for one of a unit that is
 // not Stale.
 type Desired struct {
@@ -126,6 +132,8 @@ type Input struct {
 	// Inventories are those of all repositories.
 	Inventories []*v1alpha1.Inventory
 	Live        Live
+	// Kinds finds the kinds that are not built in.
+	Kinds Kinds
 	// Unreadable says of which kinds the live objects cannot be read; these are
 	// compared by the hash in the inventory. nil: all can.
 	Unreadable func(*schema.Resource) bool

@@ -66,7 +66,7 @@ func parseCommand(line string) (command, error) {
 
 // refuse returns why a command is refused whatever it brings, or "". now are
 // the refs of the repository.
-func (r *Remote) refuse(c command, now map[string]string) string {
+func (r *Remote) refuse(c command, now map[string]string, may rights) string {
 	if reason := checkRefName(c.name); reason != "" {
 		return reason
 	}
@@ -76,8 +76,10 @@ func (r *Remote) refuse(c command, now map[string]string) string {
 		return "there is no such ref"
 	case !there && !c.creates(), there && current != c.old:
 		return "fetch first"
-	case c.deletes() && c.name == r.branch() && !r.cfg.AllowForce:
+	case c.deletes() && c.name == r.branch() && !r.cfg.AllowForce && !may.delete:
 		return "the cluster follows this branch; it cannot be deleted"
+	case c.deletes() && r.protected(c.name) && !r.cfg.AllowForce && !may.delete:
+		return "protected branch; it cannot be deleted"
 	}
 	for name := range now {
 		if strings.HasPrefix(name, c.name+"/") || strings.HasPrefix(c.name, name+"/") {

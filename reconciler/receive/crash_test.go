@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
 // What a crash can leave, at each step of a push, is gone after Open, and the
@@ -29,7 +31,7 @@ func TestOpenClearsWhatACrashLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := q.receive(bytes.NewReader(pack), 1<<20); err != nil {
+		if err := q.receive(bytes.NewReader(pack), s.limits()); err != nil {
 			t.Fatal(err)
 		}
 		return q
@@ -188,6 +190,8 @@ func TestClientGoesAway(t *testing.T) {
 	s.verify(t)
 }
 
+var pack1MiB = pack.Limits{Size: 1 << 20, Object: 1 << 20, Delta: 1 << 20, Total: 16 << 20}
+
 func FuzzPack(f *testing.F) {
 	s := newServer(f)
 	_, pack, err := firstCommit(guestbook, "Guestbook", time.Unix(1e9, 0))
@@ -203,7 +207,7 @@ func FuzzPack(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer q.close()
-		if q.receive(bytes.NewReader(in), 1<<20) != nil || q.base == "" {
+		if q.receive(bytes.NewReader(in), pack1MiB) != nil || q.base == "" {
 			return
 		}
 		git(t, q.dir, "index-pack", "--strict", "--verify", q.base+".pack")

@@ -19,7 +19,12 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("RECEIVE_SERVE"); dir != "" {
+		serveUntilKilled(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // server is a remote behind TLS. The user name of a request is its identity:
 // pusher, viewer, or anything else for no one.

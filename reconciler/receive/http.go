@@ -46,9 +46,12 @@ func (r *Remote) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.Method != method:
 		w.Header().Set("Allow", method)
 		http.Error(w, "use "+method, http.StatusMethodNotAllowed)
-	case service == receivePack && !mayPush(u):
-		http.Error(w, fmt.Sprintf("user %q may clone and fetch but not push: pushing needs one of the groups %s",
-			u.GetName(), strings.Join(pushers, ", ")), http.StatusForbidden)
+	case service == receivePack && !r.mayPushSomewhere(name, u):
+		need := "one of the groups " + strings.Join(pushers, ", ")
+		if r.rules(name) != nil {
+			need = "a rule that names the user or a group"
+		}
+		http.Error(w, fmt.Sprintf("user %q may clone and fetch but not push: pushing needs %s", u.GetName(), need), http.StatusForbidden)
 	case action == "info/refs":
 		r.advertise(w, req, repo, service)
 	default:

@@ -1,15 +1,14 @@
 package receive
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
+
+	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
 // inflated is how many times the bound of a push its objects may measure when
@@ -17,112 +16,17 @@ import (
 // attack.
 const inflated = 16
 
-// packed is one object of a pack.
-type packed struct {
-	hash plumbing.Hash
-	kind plumbing.ObjectType
-}
-
-// objectLister notes the objects of a pack while it is indexed.
-type objectLister struct {
-	objs []packed
-	kind plumbing.ObjectType
-}
-
-// OnHeader implements packfile.Observer.
-func (l *objectLister) OnHeader(uint32) error { return nil }
-
-// OnInflatedObjectHeader implements packfile.Observer.
-func (l *objectLister) OnInflatedObjectHeader(t plumbing.ObjectType, _, _ int64) error {
-	l.kind = t
-	return nil
-}
-
-// OnInflatedObjectContent implements packfile.Observer.
-func (l *objectLister) OnInflatedObjectContent(h plumbing.Hash, _ int64, _ uint32, _ []byte) error {
-	l.objs = append(l.objs, packed{h, l.kind})
-	return nil
-}
-
-// OnFooter implements packfile.Observer.
-func (l *objectLister) OnFooter(plumbing.Hash) error { return nil }
-
-// checkBounds reads through a pack without keeping anything and refuses one
-// that would grow out of bounds when its objects are unpacked.
-func checkBounds(r io.Reader, size, limit int64) (count uint32, err error) {
-	s := packfile.NewScanner(r)
-	_, count, err = s.Header()
-	if errors.Is(err, packfile.ErrEmptyPackfile) {
-		return 0, fmt.Errorf("read pack: %w: no header", packfile.ErrMalformedPackFile)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read pack: %w", err)
-	}
-	if int64(count) > size/8 { // the shortest object there can be is longer
-		return 0, fmt.Errorf("read pack: %w: %d objects in %d bytes", packfile.ErrMalformedPackFile, count, size)
-	}
-	var total int64
-	for range count {
-		h, err := s.NextObjectHeader()
-		if err != nil {
-			return 0, fmt.Errorf("read pack: %w", err)
-		}
-		if h.Length > limit {
-			return 0, fmt.Errorf("%w: an object of %d bytes", errTooLarge, h.Length)
-		}
-		grown, prefix := h.Length, prefixWriter{}
-		if _, _, err := s.NextObject(&prefix); err != nil {
-			return 0, fmt.Errorf("read pack: %w", err)
-		}
-		if h.Type.IsDelta() {
-			grown = deltaTarget(prefix.b[:prefix.n])
-		}
-		if total += grown; grown < 0 || grown > limit || total > inflated*limit {
-			return 0, fmt.Errorf("%w: its objects measure over %d MiB when unpacked", errTooLarge, inflated*limit>>20)
-		}
-	}
-	return count, nil
-}
-
-// prefixWriter keeps the first bytes of what is written.
-type prefixWriter struct {
-	b [20]byte
-	n int
-}
-
-// Write implements io.Writer.
-func (p *prefixWriter) Write(b []byte) (int, error) {
-	p.n += copy(p.b[p.n:], b)
-	return len(b), nil
-}
-
-// deltaTarget is the size of the object that a delta makes; -1 when the delta
-// does not say.
-func deltaTarget(b []byte) int64 {
-	var size int64
-	for range 2 { // the size of the base, then of the target
-		size = 0
-		for shift := 0; ; shift += 7 {
-			if len(b) == 0 || shift > 55 {
-				return -1
-			}
-			c := b[0]
-			b = b[1:]
-			size |= int64(c&0x7f) << shift
-			if c&0x80 == 0 {
-				break
-			}
-		}
-	}
-	return size
+// limits bound a pack that is pushed.
+func (r *Remote) limits() pack.Limits {
+	return pack.Limits{Size: r.cfg.MaxPack, Object: min(r.cfg.MaxObject, r.cfg.MaxPack), Delta: r.cfg.MaxObject, Total: inflated * r.cfg.MaxPack}
 }
 
 // connected verifies that each of the new objects has what it refers to. As
 // every push was verified so, the whole below any object is complete.
-func connected(st storer.EncodedObjectStorer, objs []packed) error {
+func connected(st storer.EncodedObjectStorer, objs []pack.Object) error {
 	kinds := make(map[plumbing.Hash]plumbing.ObjectType, len(objs))
 	for _, o := range objs {
-		kinds[o.hash] = o.kind
+		kinds[o.Hash] = o.Kind
 	}
 	need := func(by, h plumbing.Hash, kind plumbing.ObjectType) error {
 		have, ok := kinds[h]
@@ -154,27 +58,27 @@ func connected(st storer.EncodedObjectStorer, objs []packed) error {
 }
 
 // links calls need for each object that o refers to.
-func links(st storer.EncodedObjectStorer, o packed, need func(by, h plumbing.Hash, kind plumbing.ObjectType) error) error {
-	switch o.kind {
+func links(st storer.EncodedObjectStorer, o pack.Object, need func(by, h plumbing.Hash, kind plumbing.ObjectType) error) error {
+	switch o.Kind {
 	case plumbing.CommitObject:
-		c, err := object.GetCommit(st, o.hash)
+		c, err := object.GetCommit(st, o.Hash)
 		if err != nil {
-			return fmt.Errorf("read commit %s: %w", o.hash, err)
+			return fmt.Errorf("read commit %s: %w", o.Hash, err)
 		}
 		for _, p := range c.ParentHashes {
-			if err := need(o.hash, p, plumbing.CommitObject); err != nil {
+			if err := need(o.Hash, p, plumbing.CommitObject); err != nil {
 				return err
 			}
 		}
-		return need(o.hash, c.TreeHash, plumbing.TreeObject)
+		return need(o.Hash, c.TreeHash, plumbing.TreeObject)
 	case plumbing.TagObject:
-		t, err := object.GetTag(st, o.hash)
+		t, err := object.GetTag(st, o.Hash)
 		if err != nil {
-			return fmt.Errorf("read tag %s: %w", o.hash, err)
+			return fmt.Errorf("read tag %s: %w", o.Hash, err)
 		}
-		return need(o.hash, t.Target, t.TargetType)
+		return need(o.Hash, t.Target, t.TargetType)
 	case plumbing.TreeObject:
-		entries, err := readTree(st, o.hash)
+		entries, err := readTree(st, o.Hash)
 		if err != nil {
 			return err
 		}
@@ -186,7 +90,7 @@ func links(st storer.EncodedObjectStorer, o packed, need func(by, h plumbing.Has
 			case filemode.Dir:
 				kind = plumbing.TreeObject
 			}
-			if err := need(o.hash, e.hash, kind); err != nil {
+			if err := need(o.Hash, e.hash, kind); err != nil {
 				return err
 			}
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
+
+	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
 // Every push leaves a pack, and every reader opens all of them. When there
@@ -81,7 +83,7 @@ type part struct {
 // add takes a pack in. One whose objects are all there already is spent; one
 // that only shares some stays as it is, as a pack holds an object once.
 func (m *merger) add(base string) error {
-	index, err := readIndex(base)
+	index, err := pack.ReadIndex(base)
 	if err != nil {
 		return err
 	}
@@ -128,16 +130,16 @@ func (m *merger) store(repo *repository) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	pack := filepath.Join(dir, "pack")
-	index, sum, err := m.write(pack)
+	file := filepath.Join(dir, "pack")
+	index, sum, err := m.write(file)
 	if err != nil {
 		return err
 	}
-	if err := writeIndex(pack+".idx", index); err != nil {
+	if err := pack.WriteIndex(file+".idx", index); err != nil {
 		return err
 	}
 	base := filepath.Join(repo.dir, "objects", "pack", "pack-"+sum.String())
-	if err := placePack(pack, pack+".idx", base); err != nil {
+	if err := pack.Place(file, file+".idx", base); err != nil {
 		return err
 	}
 	for _, old := range m.spent {

@@ -4,6 +4,7 @@ package receive
 // the pusher saw it. An atomic push moves all of its refs or none.
 func (r *Remote) move(repo *repository, q *quarantine, verdicts []verdict, atomic bool) {
 	repo.move(q, verdicts, atomic)
+	r.wakeMirrors(repo.name)
 	if r.cfg.Pushed == nil {
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
 // objects reads the objects of a repository as they were when it was opened.
@@ -49,7 +51,7 @@ func (o *objects) readIndexes() error {
 	}
 	o.packs = make([]*idxfile.MemoryIndex, 0, len(paths))
 	for _, path := range paths {
-		p, err := readIndex(strings.TrimSuffix(path, ".pack"))
+		p, err := pack.ReadIndex(strings.TrimSuffix(path, ".pack"))
 		if err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ func TestRefuse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := command{ref: ref{tt.ref, tt.sha}, old: tt.old}
-		if got := New(Config{}).refuse(c, now); got != tt.want {
+		if got := New(Config{}).refuse(c, now, rights{push: true}); got != tt.want {
 			t.Errorf("%s %.4s..%.4s: %q, want %q", tt.ref, tt.old, tt.sha, got, tt.want)
 		}
 	}

@@ -30,7 +30,7 @@ func (r *Remote) receive(w http.ResponseWriter, req *http.Request, repo *reposit
 		return
 	}
 	a := reply{w: w, flush: http.NewResponseController(w).Flush, caps: caps}
-	verdicts, err := r.push(req.Context(), repo, cmds, in.r, a, u.GetName())
+	verdicts, err := r.push(req.Context(), repo, cmds, in.r, a, u)
 	for _, v := range verdicts {
 		log := r.cfg.Log.With("repository", repo.name, "ref", v.name, "commit", v.sha, "user", u.GetName())
 		switch {
@@ -52,17 +52,25 @@ func (r *Remote) receive(w http.ResponseWriter, req *http.Request, repo *reposit
 
 // push takes a push in. The error says why its objects were not stored; the
 // verdicts then refuse every command.
-func (r *Remote) push(ctx context.Context, repo *repository, cmds []command, pack io.Reader, a reply, who string) ([]verdict, error) {
+func (r *Remote) push(ctx context.Context, repo *repository, cmds []command, pack io.Reader, a reply, u user.Info) ([]verdict, error) {
+	rules := r.rules(repo.name)
+	return r.takeIn(ctx, repo, cmds, pack, a, u, func(ref string) rights { return rightsOf(rules, u, ref) })
+}
+
+// takeIn takes a push in; mayFor says what the pusher may do with a ref.
+func (r *Remote) takeIn(ctx context.Context, repo *repository, cmds []command, pack io.Reader, a reply, u user.Info, mayFor func(ref string) rights) ([]verdict, error) {
 	verdicts := make([]verdict, len(cmds))
 	for i, c := range cmds {
 		verdicts[i].command = c
 	}
+	repo.pushes.RLock() // objects that nothing refers to stay as long as a push may
+	defer repo.pushes.RUnlock()
 	q, err := repo.quarantine(r.branch())
 	if err != nil {
 		return refuseAll(verdicts, "the remote cannot take pushes now"), err
 	}
 	defer q.close()
-	if err := q.receive(pack, r.cfg.MaxPack); err != nil {
+	if err := q.receive(pack, r.limits()); err != nil {
 		return refuseAll(verdicts, err.Error()), err
 	}
 	now, err := repo.refs()
@@ -71,14 +79,18 @@ func (r *Remote) push(ctx context.Context, repo *repository, cmds []command, pac
 	}
 	for i := range verdicts {
 		v := &verdicts[i]
-		if v.reason = r.refuse(v.command, now); v.reason == "" {
-			v.reason = r.inspect(q.st, v.command)
+		may := mayFor(v.name)
+		if v.reason = r.refuse(v.command, now, may); v.reason == "" {
+			v.reason = r.inspect(q.st, v.command, may)
+		}
+		if v.reason == "" {
+			v.reason = r.forbidden(q.st, v.command, now, may, u)
 		}
 	}
 	if a.caps["atomic"] {
 		settle(verdicts)
 	}
-	r.check(ctx, repo, q, verdicts, a, who)
+	r.check(ctx, repo, q, verdicts, a, u.GetName())
 	if a.caps["atomic"] {
 		settle(verdicts)
 	}
@@ -87,7 +99,7 @@ func (r *Remote) push(ctx context.Context, repo *repository, cmds []command, pac
 }
 
 // inspect returns why the object of a command cannot stand under its ref.
-func (r *Remote) inspect(st storer.EncodedObjectStorer, c command) string {
+func (r *Remote) inspect(st storer.EncodedObjectStorer, c command, may rights) string {
 	if c.deletes() {
 		return ""
 	}
@@ -97,13 +109,15 @@ func (r *Remote) inspect(st storer.EncodedObjectStorer, c command) string {
 		return "missing objects: " + c.sha
 	case strings.HasPrefix(c.name, "refs/heads/") && o.Type() != plumbing.CommitObject:
 		return "a branch points to commits only"
-	case c.name != r.branch() || c.creates() || r.cfg.AllowForce:
+	case !r.protected(c.name) || c.creates() || r.cfg.AllowForce || may.force:
 		return ""
 	}
 	forward, err := reaches(st, plumbing.NewHash(c.sha), plumbing.NewHash(c.old))
 	switch {
 	case err != nil:
 		return err.Error()
+	case !forward && c.name != r.branch():
+		return "non-fast-forward: protected branch; add a commit instead of rewriting it"
 	case !forward:
 		return "non-fast-forward: the cluster follows this branch; add a commit (git revert) instead of rewriting it"
 	}

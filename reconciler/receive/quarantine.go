@@ -8,9 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
 // quarantine is a push under way: a bare repository of its own that has the
@@ -22,12 +20,9 @@ type quarantine struct {
 	repo *repository
 	dir  string
 	base string // of the pack that arrived, without suffix; "" for none
-	objs []packed
+	objs []pack.Object
 	st   *objects
 }
-
-// errTooLarge refuses a pack over a bound.
-var errTooLarge = errors.New("push too large")
 
 // quarantine makes an empty quarantine. The caller closes it.
 func (repo *repository) quarantine(branch string) (*quarantine, error) {
@@ -77,93 +72,25 @@ func (q *quarantine) close() error {
 // receive stores the pack that r carries and verifies it: its sums, its
 // bounds, and that every object has all it refers to. No bytes at all, or a
 // pack without objects, are a push of objects that are already here.
-func (q *quarantine) receive(r io.Reader, limit int64) error {
+func (q *quarantine) receive(r io.Reader, l pack.Limits) error {
 	tmp := filepath.Join(q.dir, "incoming.pack")
-	size, err := spool(tmp, r, limit)
+	n, err := pack.Spool(tmp, r, l.Size)
+	if errors.Is(err, pack.ErrTooLarge) {
+		// A client that is still sending would not hear the answer: some of
+		// what is left is read and dropped.
+		_, _ = io.CopyN(io.Discard, r, 4*l.Size)
+	}
+	if err == nil && n > 0 {
+		q.base, q.objs, err = pack.Store(tmp, q.dir, l)
+	}
+	if errors.Is(err, pack.ErrTooLarge) {
+		return fmt.Errorf("push %w", err)
+	}
 	if err != nil {
 		return err
-	}
-	if size > 0 {
-		if err := q.index(tmp, size, limit); err != nil {
-			return err
-		}
 	}
 	q.st = openObjects(q.dir)
 	return connected(q.st, q.objs)
-}
-
-// spool writes r to a file, as far as the bound allows. What is over the
-// bound is read and dropped for a while: a client that is still sending
-// would not hear the answer.
-func spool(path string, r io.Reader, limit int64) (int64, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
-	if err != nil {
-		return 0, fmt.Errorf("store pack: %w", err)
-	}
-	n, err := io.Copy(f, io.LimitReader(r, limit))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return 0, fmt.Errorf("store pack: %w", err)
-	}
-	if over, _ := io.CopyN(io.Discard, r, 4*limit); over > 0 {
-		return 0, fmt.Errorf("%w: a push may bring %d MiB", errTooLarge, (limit+1<<20-1)>>20)
-	}
-	return n, nil
-}
-
-// index verifies the pack file, writes its index and gives both their names.
-func (q *quarantine) index(path string, size, limit int64) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("index pack: %w", err)
-	}
-	defer f.Close()
-	count, err := checkBounds(f, size, limit)
-	if err != nil || count == 0 {
-		return err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("index pack: %w", err)
-	}
-	idx, list := new(idxfile.Writer), new(objectLister)
-	p, err := packfile.NewParser(packfile.NewScanner(f), idx, list)
-	if err != nil {
-		return fmt.Errorf("index pack: %w", err)
-	}
-	sum, err := p.Parse()
-	if err != nil {
-		return fmt.Errorf("index pack: %w", err)
-	}
-	if err := endsWith(f, size, sum); err != nil {
-		return err
-	}
-	q.base, q.objs = filepath.Join("objects", "pack", "pack-"+sum.String()), list.objs
-	return q.writeIndex(path, idx)
-}
-
-func (q *quarantine) writeIndex(pack string, w *idxfile.Writer) error {
-	index, err := w.Index()
-	if err != nil {
-		return fmt.Errorf("index pack: %w", err)
-	}
-	tmp := filepath.Join(q.dir, "incoming.idx")
-	if err := writeIndex(tmp, index); err != nil {
-		return err
-	}
-	return placePack(pack, tmp, filepath.Join(q.dir, q.base))
-}
-
-// endsWith verifies that the last thing in the file is the pack's sum: bytes
-// after it would belong to no object.
-func endsWith(f *os.File, size int64, sum plumbing.Hash) error {
-	var tail plumbing.Hash
-	if _, err := f.ReadAt(tail[:], size-int64(len(tail))); err != nil {
-		return fmt.Errorf("index pack: %w", err)
-	}
-	if tail != sum {
-		return fmt.Errorf("index pack: %w: bytes after the end", packfile.ErrMalformedPackFile)
-	}
-	return nil
 }
 
 // promote moves the pack into the repository.
@@ -172,7 +99,7 @@ func (q *quarantine) promote() error {
 		return nil
 	}
 	from := filepath.Join(q.dir, q.base)
-	if err := placePack(from+".pack", from+".idx", filepath.Join(q.repo.dir, q.base)); err != nil {
+	if err := pack.Place(from+".pack", from+".idx", filepath.Join(q.repo.dir, q.base)); err != nil {
 		return err
 	}
 	q.base = ""

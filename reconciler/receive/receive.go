@@ -1,7 +1,8 @@
 // Package receive is the built-in Git remote: smart HTTP over bare
 // repositories, spoken by the stock git client, with no git binary here.
 //
-// Owns <Dir>/<name>.git and <Dir>/.incoming. Watches nothing.
+// Owns <Dir>/<name>.git, <Dir>/.incoming and <Dir>/.mirror. Watches the remotes
+// that it pulls from.
 //
 //	push ──> .incoming/<push>/ ──> bounds ──> connectivity ──> Check ──┬─> refused: the folder is removed
 //	         pack, index, links                                        └─> accepted: pack ──> ref ──> Pushed
@@ -26,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"time"
 )
 
 // Config is everything the remote needs from outside.
@@ -38,8 +40,25 @@ type Config struct {
 	Branch string
 	// AllowForce lets pushes rewrite and delete Branch.
 	AllowForce bool
+	// Protected are further refs that only move forward and stay, as Rule.Refs
+	// names them.
+	Protected []string
+	// Rules say who may push what; asked for each push, it must be quick. Without
+	// it, or while it returns nil, the groups writ:pushers and system:masters
+	// may push everything.
+	Rules func(repository string) []Rule
+	// Mirrors are kept in step by Run.
+	Mirrors []Mirror
+	// Keep are further commits of a repository that are not collected as
+	// garbage, such as the applied one after its branch was rewritten.
+	Keep func(repository string) []string
+	// Grace is how long an object stays that nothing refers to. Default 24h.
+	Grace time.Duration
 	// MaxPack bounds the size of a push. Default 256 MiB.
 	MaxPack int64
+	// MaxObject bounds one file of a push, which is held in memory when it is
+	// sent to who clones. Default 64 MiB.
+	MaxObject int64
 	// Check decides on one ref of a push before anything is visible. Its lines
 	// are shown to the pusher; an error refuses the push.
 	Check func(ctx context.Context, p Push) (lines []string, err error)
@@ -64,6 +83,8 @@ type Push struct {
 type Remote struct {
 	cfg   Config
 	repos map[string]*repository
+
+	mirrors []*mirror // set by Open
 }
 
 // incoming is the folder of unfinished work. It is on the file system of the
@@ -79,6 +100,12 @@ func New(cfg Config) *Remote {
 	}
 	if cfg.MaxPack == 0 {
 		cfg.MaxPack = 256 << 20
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = 24 * time.Hour
+	}
+	if cfg.MaxObject == 0 {
+		cfg.MaxObject = 64 << 20
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -108,7 +135,7 @@ func (r *Remote) Open() error {
 			return fmt.Errorf("open repository %s: %w", name, err)
 		}
 	}
-	return nil
+	return r.openMirrors()
 }
 
 // RepoDir is the directory of a repository.

@@ -13,8 +13,10 @@ import (
 type repository struct {
 	name, dir, incoming string
 
-	mu    sync.Mutex   // held while refs are read or moved
-	packs sync.RWMutex // held while packs are merged; read-held by who opens packs by name
+	mu         sync.Mutex   // held while refs are read or moved
+	packs      sync.RWMutex // held while packs are merged; read-held by who opens packs by name
+	collecting sync.Mutex   // held by the one who collects garbage
+	pushes     sync.RWMutex // held while objects are dropped; read-held by each push
 }
 
 // open makes the repository when there is none and clears what a crash left

@@ -39,7 +39,7 @@ func (r *Remote) Seed(name string, files fs.FS, message string) (sha string, err
 		return "", fmt.Errorf("seed repository %s: %w", name, err)
 	}
 	defer q.close()
-	if err := q.receive(bytes.NewReader(pack), int64(len(pack))+1); err != nil {
+	if err := q.receive(bytes.NewReader(pack), r.limits()); err != nil {
 		return "", fmt.Errorf("seed repository %s: %w", name, err)
 	}
 	v := []verdict{{command: command{ref: ref{r.branch(), commit.String()}, old: zeroSHA}}}

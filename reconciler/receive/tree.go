@@ -10,6 +10,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/storer"
+
+	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
 // entry is one line of a tree.
@@ -17,6 +19,24 @@ type entry struct {
 	name string
 	mode filemode.FileMode
 	hash plumbing.Hash
+}
+
+// key is what Git orders entries by: a folder comes where its files do.
+func (e entry) key() string {
+	if e.mode == filemode.Dir {
+		return e.name + "/"
+	}
+	return e.name
+}
+
+// twice says whether a file before the folder e has its name.
+func (e entry) twice(before []entry) bool {
+	for i := len(before) - 1; e.mode == filemode.Dir && i >= 0 && strings.HasPrefix(before[i].name, e.name); i-- {
+		if before[i].name == e.name {
+			return true
+		}
+	}
+	return false
 }
 
 // readTree reads a tree and refuses names that no file can have.
@@ -49,14 +69,17 @@ func parseTree(b []byte) ([]entry, error) {
 		if !ok || !named || len(rest) < 20 {
 			return nil, errors.New("malformed entry")
 		}
-		if name == "" || name == "." || name == ".." || strings.EqualFold(name, ".git") || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("entry %q is no name for a file", name)
+		if why := pack.CheckName(name); why != "" {
+			return nil, errors.New(why)
 		}
 		m, err := filemode.New(mode)
 		if err != nil {
 			return nil, fmt.Errorf("entry %q: %w", name, err)
 		}
 		e := entry{name: name, mode: m, hash: plumbing.Hash(rest[:20])}
+		if n := len(entries); n > 0 && (entries[n-1].key() >= e.key() || e.twice(entries)) {
+			return nil, fmt.Errorf("entry %q stands twice, or in the wrong place", name)
+		}
 		entries, b = append(entries, e), rest[20:]
 	}
 	return entries, nil

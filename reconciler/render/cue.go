@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/cuecontext"
 	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/load"
+	"cuelang.org/go/cue/parser"
 	"cuelang.org/go/cue/token"
 	"cuelang.org/go/mod/modfile"
 	"cuelang.org/go/mod/module"
@@ -31,30 +33,25 @@ const maxSearch = 5
 // up the evaluation is left behind, and the finding keeps the commit out, so
 // that the package is not evaluated again before it changes.
 func renderCUE(ctx context.Context, u *Unit) (*Rendered, error) {
-	ctx, cancel := context.WithTimeout(ctx, evalTimeout)
-	defer cancel()
-	done := make(chan *Rendered, 1)
-	go func() { done <- evaluate(u) }()
-	select {
-	case out := <-done:
-		return out, nil
-	case <-ctx.Done():
-		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, ctx.Err()
-		}
-		out := &Rendered{}
-		out.find(v1alpha1.Finding{File: u.Path, Rule: "TooSlow",
-			Message: fmt.Sprintf("the CUE package is not evaluated after %s", evalTimeout), Hint: "make it smaller, or split it"})
-		return out, nil
+	if u.opts != nil && u.opts.Sandbox != nil {
+		return u.opts.Sandbox.render(ctx, u)
 	}
+	return renderBounded(ctx, u, "CUE package", func() *Rendered {
+		var nodes []*node
+		out := evaluate(u, func(n *node) { nodes = append(nodes, n) })
+		for _, n := range nodes {
+			identify(out, n)
+		}
+		return out
+	})
 }
 
-// evaluate loads the packages of the unit's folder and collects their manifests.
-func evaluate(u *Unit) (out *Rendered) {
-	out = &Rendered{}
+// evaluate loads the packages of the unit's folder and finds their manifests.
+func evaluate(u *Unit, found func(*node)) (out *Rendered) {
+	out = &Rendered{unit: u}
 	defer func() {
 		if p := recover(); p != nil {
-			out = &Rendered{}
+			out = &Rendered{unit: u}
 			out.find(v1alpha1.Finding{File: u.Path, Rule: "Syntax", Message: fmt.Sprintf("the CUE evaluator broke down: %v", p)})
 		}
 	}()
@@ -64,11 +61,9 @@ func evaluate(u *Unit) (out *Rendered) {
 		return out
 	}
 	for _, name := range names {
-		instances := load.Instances([]string{"."}, &load.Config{
-			Dir: "/" + u.Path, FS: u.cue.fs, Package: name, Registry: noRegistry{}, AcceptLegacyModules: true,
-			FromFSPath: func(p string) string { return strings.TrimPrefix(p, "/") },
-		})
-		for _, inst := range instances {
+		config := loadConfig(u, name)
+		config.Tags = tags(u, name)
+		for _, inst := range load.Instances([]string{"."}, config) {
 			if inst.Err != nil {
 				out.cueError(u, inst.Err)
 				continue
@@ -78,7 +73,7 @@ func evaluate(u *Unit) (out *Rendered) {
 				out.cueError(u, err)
 				continue
 			}
-			out.search(u, v, v.Pos(), 0)
+			out.search(u, v, v.Pos(), 0, found)
 		}
 	}
 	return out
@@ -111,10 +106,55 @@ func packageNames(u *Unit) ([]string, error) {
 	return names, nil
 }
 
+// tags are the variables of the cluster that the package asks for by a @tag
+// attribute. Others cannot be given: CUE takes them for mistakes.
+func tags(u *Unit, name string) []string {
+	if u.opts == nil || len(u.opts.Variables) == 0 {
+		return nil
+	}
+	wanted := map[string]bool{}
+	for dir := u.Path; ; dir = path.Dir(dir) {
+		for _, base := range u.cue.fs.dirs[dir] {
+			p := path.Join(dir, base)
+			if path.Ext(p) != ".cue" {
+				continue
+			}
+			data, err := u.cue.fs.ReadFile(p)
+			if err != nil {
+				continue // said when the package is loaded
+			}
+			f, _ := parser.ParseFile(p, data)
+			if f == nil || f.PackageName() != name && (name != "_" || f.PackageName() != "") {
+				continue
+			}
+			ast.Walk(f, func(n ast.Node) bool {
+				if a, ok := n.(*ast.Attribute); ok {
+					if key, body := a.Split(); key == "tag" {
+						word, _, _ := strings.Cut(body, ",")
+						wanted[strings.TrimSpace(word)] = true
+					}
+				}
+				return true
+			}, nil)
+		}
+		if dir == "." {
+			break
+		}
+	}
+	var out []string
+	for key := range wanted {
+		if v, ok := u.opts.Variables[key]; ok {
+			out = append(out, key+"="+v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // search collects the structs that have an apiVersion and a kind. Hidden
 // fields, definitions and optional fields are not exported, as in cue export.
 // near is the place in this package that led to the value.
-func (r *Rendered) search(u *Unit, v cue.Value, near token.Pos, depth int) {
+func (r *Rendered) search(u *Unit, v cue.Value, near token.Pos, depth int, found func(*node)) {
 	if depth > maxSearch {
 		return
 	}
@@ -124,15 +164,15 @@ func (r *Rendered) search(u *Unit, v cue.Value, near token.Pos, depth int) {
 	switch v.IncompleteKind() {
 	case cue.StructKind:
 		if isManifest(v) {
-			r.export(u, v, near)
+			r.export(u, v, near, found)
 			return
 		}
 		for it, err := v.Fields(); err == nil && it.Next(); {
-			r.search(u, it.Value(), near, depth+1)
+			r.search(u, it.Value(), near, depth+1, found)
 		}
 	case cue.ListKind:
 		for it, err := v.List(); err == nil && it.Next(); {
-			r.search(u, it.Value(), near, depth+1)
+			r.search(u, it.Value(), near, depth+1, found)
 		}
 	}
 }
@@ -144,7 +184,7 @@ func isManifest(v cue.Value) bool {
 }
 
 // export adds one manifest of the package.
-func (r *Rendered) export(u *Unit, v cue.Value, near token.Pos) {
+func (r *Rendered) export(u *Unit, v cue.Value, near token.Pos, found func(*node)) {
 	if err := v.Validate(cue.Concrete(true), cue.Final()); err != nil {
 		r.cueError(u, err)
 		return
@@ -157,7 +197,7 @@ func (r *Rendered) export(u *Unit, v cue.Value, near token.Pos) {
 	if near.IsValid() {
 		n.pos = near
 	}
-	identify(r, n)
+	found(n)
 }
 
 // cueError adds the findings of a CUE error, one for each place. Of the places

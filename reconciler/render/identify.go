@@ -27,6 +27,18 @@ func identify(out *Rendered, n *node) {
 		expand(out, n, apiVersion, strings.TrimSuffix(kind, "List"))
 		return
 	}
+	if out.namespace == "" && !(out.unit != nil && out.unit.CUE()) { // charts and packages have their own ways
+		substitute(out, n)
+		apiVersion, kind = n.str("apiVersion"), n.str("kind")
+	}
+	if isRelease(n) {
+		if out.namespace != "" {
+			out.find(at(n.pos, "Forbidden", "a chart cannot declare a HelmRelease"))
+			return
+		}
+		renderRelease(out, n)
+		return
+	}
 	switch {
 	case apiVersion == "" && kind == "":
 		f := at(n.pos, "MissingKind", "has no apiVersion and no kind, so it is no manifest")
@@ -61,13 +73,20 @@ func expand(out *Rendered, n *node, apiVersion, kind string) {
 // manifest adds one manifest, or says why it is none.
 func manifest(out *Rendered, n *node, apiVersion, kind string) {
 	gv, err := kschema.ParseGroupVersion(apiVersion)
-	r := schema.ByGVK(gv.WithKind(kind))
+	var options *Options
+	if out.unit != nil {
+		options = out.unit.opts
+	}
+	r := options.kind(gv.WithKind(kind))
 	if err != nil || r == nil {
 		out.find(unknownKind(n, apiVersion, kind))
 		return
 	}
 	key := schema.Key{Namespace: n.str("metadata", "namespace"), Name: n.str("metadata", "name")}
 	switch {
+	case r.Namespaced && key.Namespace == "" && out.namespace != "":
+		key.Namespace = out.namespace
+		n.get("metadata").setDefault("namespace", out.namespace)
 	case r.Namespaced && key.Namespace == "":
 		key.Namespace = defaultNamespace
 	case !r.Namespaced && key.Namespace != "":
@@ -153,8 +172,12 @@ func encodeSecret(n *node) {
 func unknownKind(n *node, apiVersion, kind string) v1alpha1.Finding {
 	f := at(n.get("kind").pos, "UnknownKind", fmt.Sprintf("there is no kind %s in %s", kind, apiVersion))
 	f.Field, f.Object = "kind", ObjectName(kind, schema.Key{Namespace: n.str("metadata", "namespace"), Name: n.str("metadata", "name")})
-	if kind == "Kustomization" {
-		f.Hint = "kustomizations are not built; commit what they produce, and list the folder in " + ignoreFile
+	if kind == "Kustomization" && strings.HasPrefix(apiVersion, "kustomize.config.k8s.io/") {
+		f.Hint = "name the file kustomization.yaml, and it is built"
+		return f
+	}
+	if kind == releaseKind {
+		f.Hint = "commit the chart, and ask for it with apiVersion: " + releaseGroup + "v1alpha1 and spec.chart: ./folder"
 		return f
 	}
 	if h := hintVersion(kind, apiVersion); h != "" {

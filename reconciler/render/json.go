@@ -12,8 +12,13 @@ import (
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// renderJSON reads a JSON file: one value, or several one after the other.
+// renderJSON reads the manifests of a JSON file.
 func renderJSON(out *Rendered, file string, data []byte) {
+	readJSON(out, file, data, func(n *node) { identify(out, n) })
+}
+
+// readJSON reads a JSON file: one value, or several one after the other.
+func readJSON(out *Rendered, file string, data []byte, each func(*node)) {
 	j := &jsonFile{out: out, name: file, dec: json.NewDecoder(bytes.NewReader(data)), data: data}
 	j.dec.UseNumber()
 	j.tok = token.NewFile(file, 0, len(data)+1)
@@ -25,7 +30,7 @@ func renderJSON(out *Rendered, file string, data []byte) {
 			return
 		}
 		if len(out.Findings) == before {
-			identify(out, n)
+			each(n)
 		}
 	}
 }

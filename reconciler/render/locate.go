@@ -26,6 +26,20 @@ func Locate(e ast.Expr, path string) token.Position {
 	return pos.Position()
 }
 
+// Descend returns the part of a manifest at a path; an empty struct at the
+// place of the manifest when it has none.
+func Descend(e ast.Expr, path string) ast.Expr {
+	pos := e.Pos()
+	for _, step := range steps(path) {
+		_, value := child(e, step)
+		if value == nil {
+			return &ast.StructLit{Lbrace: pos}
+		}
+		e, pos = value, value.Pos()
+	}
+	return e
+}
+
 // steps splits a path: `a.b[name="x"].c` is a, b, [name="x"], c.
 func steps(path string) []string {
 	var out []string

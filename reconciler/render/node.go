@@ -20,10 +20,21 @@ const (
 	mapNode
 )
 
+// nodeStyle says how a YAML scalar is written.
+type nodeStyle uint8
+
+const (
+	otherStyle  nodeStyle = iota // not known, or no scalar of YAML
+	plainStyle                   // without quotes, on one line
+	quotedStyle                  // in quotes
+	blockStyle                   // "|" or ">"
+)
+
 // node is a value of a manifest with its place in the file. Every format is
 // read into nodes; JSON and CUE syntax are written from them.
 type node struct {
 	kind   nodeKind
+	style  nodeStyle
 	pos    token.Pos
 	text   string // of a scalar, as in JSON but strings unquoted
 	fields []field
@@ -52,6 +63,27 @@ func (n *node) get(path ...string) *node {
 	return n
 }
 
+// entry returns the field of a key; nil when there is none.
+func (n *node) entry(key string) *field {
+	if n == nil || n.kind != mapNode {
+		return nil
+	}
+	for i := range n.fields {
+		if n.fields[i].key == key {
+			return &n.fields[i]
+		}
+	}
+	return nil
+}
+
+// list returns the items at a path; nil when there is no list.
+func (n *node) list(path ...string) []*node {
+	if v := n.get(path...); v != nil && v.kind == listNode {
+		return v.items
+	}
+	return nil
+}
+
 // str returns the string at a path; "" when there is none.
 func (n *node) str(path ...string) string {
 	if v := n.get(path...); v != nil && v.kind == stringNode {
@@ -76,7 +108,7 @@ func (n *node) remove(key string) {
 
 // setDefault adds a string to a map that does not have the key.
 func (n *node) setDefault(key, text string) {
-	if n.get(key) == nil {
+	if n != nil && n.kind == mapNode && n.get(key) == nil {
 		n.fields = append(n.fields, field{key, n.pos, &node{kind: stringNode, pos: n.pos, text: text}})
 	}
 }

@@ -12,10 +12,21 @@ import (
 // Render reads a unit. The error is that of a file that could not be read or
 // of ctx; everything that is wrong with the content is a finding.
 func Render(ctx context.Context, u *Unit) (*Rendered, error) {
-	if u.format == formatCUE {
-		return renderCUE(ctx, u)
+	out, err := renderUnit(ctx, u)
+	if out != nil && len(out.Findings) > maxFindings {
+		out.Findings = out.Findings[:maxFindings]
 	}
-	out := &Rendered{}
+	return out, err
+}
+
+func renderUnit(ctx context.Context, u *Unit) (*Rendered, error) {
+	switch {
+	case u.format == formatCUE:
+		return renderCUE(ctx, u)
+	case u.format == formatKustomize:
+		return renderKustomize(ctx, u)
+	}
+	out := &Rendered{unit: u}
 	if u.file.Size > maxFileSize {
 		out.find(tooLarge(u.Path, u.file.Size))
 		return out, nil
@@ -28,19 +39,32 @@ func Render(ctx context.Context, u *Unit) (*Rendered, error) {
 		out.find(tooLarge(u.Path, int64(len(data))))
 		return out, nil
 	}
+	var refused []v1alpha1.Finding
+	if data, refused = u.opts.open(u.Path, data); len(refused) > 0 {
+		out.Findings = refused
+		return out, nil
+	}
 	if f, bad := checkText(u.Path, data); bad {
 		out.find(f)
 		return out, nil
 	}
+	if len(u.charts) > 0 {
+		return renderBounded(ctx, u, "chart", func() *Rendered {
+			out := &Rendered{unit: u}
+			renderFile(out, u, data)
+			return out
+		})
+	}
+	renderFile(out, u, data)
+	return out, nil
+}
+
+func renderFile(out *Rendered, u *Unit, data []byte) {
 	if u.format == formatJSON {
 		renderJSON(out, u.Path, data)
 	} else {
 		renderYAML(out, u.Path, data)
 	}
-	if len(out.Findings) > maxFindings {
-		out.Findings = out.Findings[:maxFindings]
-	}
-	return out, nil
 }
 
 func tooLarge(file string, size int64) v1alpha1.Finding {

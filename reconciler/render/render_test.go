@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -32,11 +33,29 @@ func (t memTree) Walk() iter.Seq2[File, error] {
 		}
 		sort.Strings(paths)
 		for _, p := range paths {
-			content := t[p]
-			sum := sha1.Sum([]byte(content))
-			f := File{Path: p, Blob: hex.EncodeToString(sum[:]), Size: int64(len(content)),
-				Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content)), nil }}
-			if !yield(f, nil) {
+			f, err := t.file(p)
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+func (t memTree) file(p string) (File, error) {
+	content, ok := t[p]
+	if !ok {
+		return File{}, fs.ErrNotExist
+	}
+	sum := sha1.Sum([]byte(content))
+	return File{Path: p, Blob: hex.EncodeToString(sum[:]), Size: int64(len(content)),
+		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content)), nil }}, nil
+}
+
+// Folder is the rest of Outside for a tree that also has a File.
+func (t memTree) folder(dir string) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		for f, err := range t.Walk() {
+			if below(f.Path, dir) && !yield(f, err) {
 				return
 			}
 		}
@@ -44,9 +63,9 @@ func (t memTree) Walk() iter.Seq2[File, error] {
 }
 
 // describe renders a tree and prints manifests and findings.
-func describe(t *testing.T, tree Tree) string {
+func describe(t *testing.T, tree Tree, options ...Options) string {
 	t.Helper()
-	units, findings, err := Scan(tree)
+	units, findings, err := Scan(tree, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +90,21 @@ func describe(t *testing.T, tree Tree) string {
 	return b.String()
 }
 
+// optionsOf reads the variables of a scenario: "vars: a=1 b=2".
+func optionsOf(comment string) []Options {
+	line, _, _ := strings.Cut(comment, "\n")
+	rest, ok := strings.CutPrefix(line, "vars:")
+	if !ok {
+		return nil
+	}
+	vars := map[string]string{}
+	for _, pair := range strings.Fields(rest) {
+		name, value, _ := strings.Cut(pair, "=")
+		vars[name] = value
+	}
+	return []Options{{Variables: vars}}
+}
+
 // TestGolden renders the trees of testdata/*.txtar; their file "want" is what
 // comes out.
 func TestGolden(t *testing.T) {
@@ -92,7 +126,7 @@ func TestGolden(t *testing.T) {
 				}
 				tree[f.Name] = strings.ReplaceAll(string(f.Data), "<TAB>", "\t")
 			}
-			got := describe(t, tree)
+			got := describe(t, tree, optionsOf(string(ar.Comment))...)
 			if *update {
 				if want < 0 {
 					ar.Files, want = append(ar.Files, txtar.File{Name: "want"}), len(ar.Files)

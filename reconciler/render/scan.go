@@ -1,8 +1,6 @@
 package render
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,83 +20,113 @@ const (
 	maxAliased  = 50_000   // nodes that the aliases of one file may expand to
 	maxTokens   = 1 << 20  // separators in one YAML file, a bound for its nodes
 	maxFindings = 100      // of one file
+	maxUnitSize = 32 << 20 // bytes that a kustomization or a chart may read
+	maxUnitFile = 5_000    // files that it may read
+	maxOutput   = 64 << 20 // bytes that it may make
 )
 
 // ignoreFile lists paths that are no manifests, one pattern a line.
 const ignoreFile = ".writignore"
 
-type format int
-
-const (
-	formatYAML format = iota
-	formatJSON
-	formatCUE
-)
-
-// Unit is what is rendered together: one YAML or JSON file, or the files of
-// one CUE package.
-type Unit struct {
-	// Path is the file, or the folder of a CUE package.
-	Path string
-	// Hash changes when anything changes that the unit reads. For a file it is
-	// the Git hash of its content.
-	Hash string
-
-	format format
-	file   File
-	cue    *cueModule
-}
-
-// CUE says whether the unit is a CUE package.
-func (u *Unit) CUE() bool { return u.format == formatCUE }
-
 // Scan lists the units of a tree in the order of their paths, and what is
-// wrong with the tree itself. It opens no YAML or JSON file. The error is that
-// of a tree that cannot be read.
-func Scan(t Tree) ([]Unit, []v1alpha1.Finding, error) {
+// wrong with the tree itself. Of YAML and JSON files it reads those that
+// kustomizations name, and, for the charts that they may ask for, each once in
+// the life of a Memory. The error is that of a tree that cannot be read.
+func Scan(t Tree, options ...Options) ([]Unit, []v1alpha1.Finding, error) {
+	s := &scanner{tree: t, dirs: map[string]*kustomization{}, releases: map[string][]release{}}
+	if len(options) > 0 {
+		s.opts = options[0]
+	}
 	files, bad, err := list(t)
 	if err != nil {
 		return nil, nil, err
 	}
-	ignored, err := readIgnore(files)
+	if s.ignored, err = readIgnore(files); err != nil {
+		return nil, nil, err
+	}
+	s.index = newIndex(t, files)
+	s.bad = make(map[string]*FileError, len(bad))
+	for _, b := range bad {
+		s.bad[b.Path] = b
+		if matters(b, s.ignored) {
+			s.findings = append(s.findings, v1alpha1.Finding{File: b.Path, Rule: b.Rule, Message: b.Message})
+		}
+	}
+	return s.scan(files)
+}
+
+// scanner finds the units of one tree.
+type scanner struct {
+	opts     Options
+	tree     Tree
+	index    *index
+	ignored  ignores
+	bad      map[string]*FileError
+	findings []v1alpha1.Finding
+	charts   []string                  // folders with a Chart.yaml
+	searches bool                      // there may be charts: releases are looked for
+	dirs     map[string]*kustomization // by folder; nil where there is none
+	releases map[string][]release      // by blob
+}
+
+func (s *scanner) scan(files []File) ([]Unit, []v1alpha1.Finding, error) {
+	for _, f := range files {
+		if path.Base(f.Path) == chartFile && !hidden(f.Path) {
+			s.charts = append(s.charts, path.Dir(f.Path))
+		}
+	}
+	// Charts beside the followed folder are seen only when one asks for them.
+	root, rooted := s.tree.(Rooted)
+	s.searches = len(s.charts) > 0 || s.index.outside != nil && !(rooted && path.Clean(root.Root()) == ".")
+	units, taken, err := s.kustomizations(files)
 	if err != nil {
 		return nil, nil, err
 	}
-	var findings []v1alpha1.Finding
-	for _, b := range bad {
-		if matters(b, ignored) {
-			findings = append(findings, v1alpha1.Finding{File: b.Path, Rule: b.Rule, Message: b.Message})
-		}
-	}
-	var units []Unit
 	cues := map[string][]File{}
 	for _, f := range files {
-		if hidden(f.Path) || ignored.match(f.Path) {
+		if hidden(f.Path) || s.ignored.match(f.Path) || s.inChart(f.Path) {
 			continue
 		}
 		if f.Mode.Type() != 0 {
-			findings = appendSpecial(findings, f)
+			s.findings = appendSpecial(s.findings, f)
 			continue
 		}
-		switch path.Ext(f.Path) {
-		case ".yaml", ".yml":
-			units = append(units, Unit{Path: f.Path, Hash: f.Blob, file: f})
-		case ".json":
-			units = append(units, Unit{Path: f.Path, Hash: f.Blob, file: f, format: formatJSON})
-		case ".cue":
-			if !inModuleFolder(f.Path) && !strings.HasSuffix(f.Path, "_tool.cue") && !strings.HasSuffix(f.Path, "_test.cue") {
+		switch ext := path.Ext(f.Path); {
+		case ext == ".cue":
+			if !inModuleFolder(f.Path) && !s.rule(f.Path) && !strings.HasSuffix(f.Path, "_tool.cue") && !strings.HasSuffix(f.Path, "_test.cue") {
 				dir := path.Dir(f.Path)
 				cues[dir] = append(cues[dir], f)
 			}
+		case !isManifestFile(f.Path) || taken(f.Path):
+		default:
+			u := Unit{Path: f.Path, Hash: f.Blob, file: f, opts: &s.opts}
+			if ext == ".json" {
+				u.format = formatJSON
+			}
+			if err := s.addReleases(&u, f); err != nil {
+				return nil, nil, err
+			}
+			units = append(units, u)
 		}
 	}
-	packages, more, err := cueUnits(files, cues)
+	packages, more, err := cueUnits(s, files, cues)
 	if err != nil {
 		return nil, nil, err
 	}
 	units = append(units, packages...)
 	sort.SliceStable(units, func(i, j int) bool { return units[i].Path < units[j].Path })
-	return units, append(findings, more...), nil
+	if extra := s.opts.hash(); extra != "" {
+		for i := range units {
+			units[i].Hash += "+" + extra
+		}
+	}
+	s.opts.Memory.keep(s.releases)
+	return units, append(s.findings, more...), nil
+}
+
+// inChart says whether a file belongs to a chart: it is no manifest by itself.
+func (s *scanner) inChart(p string) bool {
+	return slices.ContainsFunc(s.charts, func(dir string) bool { return below(p, dir) })
 }
 
 // list reads the tree: its files, and those that it cannot accept.
@@ -147,8 +175,12 @@ func hidden(p string) bool {
 	return false
 }
 
+func isManifestFile(p string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(p))
+}
+
 func wanted(p string) bool {
-	return !hidden(p) && slices.Contains([]string{".yaml", ".yml", ".json", ".cue"}, path.Ext(p))
+	return !hidden(p) && (isManifestFile(p) || path.Ext(p) == ".cue")
 }
 
 func inModuleFolder(p string) bool {
@@ -166,13 +198,4 @@ func appendSpecial(findings []v1alpha1.Finding, f File) []v1alpha1.Finding {
 			Message: "is not a regular file", Hint: "commit the files themselves, or list the path in " + ignoreFile})
 	}
 	return findings
-}
-
-// hashFiles joins the hashes of the files that a CUE package reads.
-func hashFiles(files []File) string {
-	h := sha256.New()
-	for _, f := range files {
-		fmt.Fprintf(h, "%s %s\n", f.Blob, f.Path)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:20])
 }

@@ -24,6 +24,18 @@ type Tree interface {
 	Walk() iter.Seq2[File, error]
 }
 
+// Outside is a Tree that can also be asked for files of the same repository
+// that are not below the folder which the cluster follows: the bases of a
+// kustomization, charts, CUE modules and policies often lie beside it.
+type Outside interface {
+	// File returns one file; fs.ErrNotExist when there is none, and a
+	// *FileError when it cannot be accepted.
+	File(path string) (File, error)
+	// Folder yields the files below a folder like Walk; an error that is
+	// fs.ErrNotExist when there is no such folder.
+	Folder(path string) iter.Seq2[File, error]
+}
+
 // FileError is one file that cannot be accepted.
 type FileError struct {
 	Path, Rule, Message string

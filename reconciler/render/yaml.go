@@ -16,9 +16,14 @@ import (
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// renderYAML reads the documents of a YAML file. A syntax error ends the file,
-// since nobody can say where the next document begins in earnest.
+// renderYAML reads the manifests of a YAML file.
 func renderYAML(out *Rendered, file string, data []byte) {
+	readYAML(out, file, data, func(n *node) { identify(out, n) })
+}
+
+// readYAML reads the documents of a YAML file. A syntax error ends the file,
+// since nobody can say where the next document begins in earnest.
+func readYAML(out *Rendered, file string, data []byte, each func(*node)) {
 	if n := bytes.Count(data, []byte(",")) + bytes.Count(data, []byte("\n")) + bytes.Count(data, []byte(": ")); n > maxTokens {
 		out.find(v1alpha1.Finding{File: file, Rule: "TooLarge",
 			Message: fmt.Sprintf("has more than %d lines and values", maxTokens), Hint: "split the file"})
@@ -41,7 +46,7 @@ func renderYAML(out *Rendered, file string, data []byte) {
 		}
 		before := len(out.Findings)
 		if n := y.node(doc.Content[0], 0); n != nil && len(out.Findings) == before {
-			identify(out, n)
+			each(n)
 		}
 	}
 }
@@ -216,7 +221,7 @@ var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9
 
 // scalar converts a value that holds no others.
 func (y *yamlFile) scalar(n *yaml.Node) *node {
-	out := &node{pos: y.pos(n), text: n.Value}
+	out := &node{pos: y.pos(n), text: n.Value, style: styleOf(n.Style)}
 	switch n.ShortTag() {
 	case "!!str", "!!timestamp", "!!binary":
 		out.kind = stringNode
@@ -233,6 +238,16 @@ func (y *yamlFile) scalar(n *yaml.Node) *node {
 		return y.find(n, "Syntax", fmt.Sprintf("the tag %s is not known", n.Tag), "write the value without it")
 	}
 	return out
+}
+
+func styleOf(s yaml.Style) nodeStyle {
+	switch {
+	case s&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return blockStyle
+	case s&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+		return quotedStyle
+	}
+	return plainStyle
 }
 
 // number converts the spellings that JSON does not have: 0x1F, 0o17, 1_000.

@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -11,11 +10,10 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 )
 
 const (
-	// fetchTimeout bounds bringing objects here.
-	fetchTimeout = 10 * time.Minute
 	// Each fetch adds a pack. Past the first bound the clone is made anew when
 	// there is nothing else to do, past the second at once.
 	softPacks, hardPacks = 50, 500
@@ -24,7 +22,7 @@ const (
 	growth, spare = 4, 64 << 20
 )
 
-// clone is a shallow copy of one branch of a remote, kept on the disk.
+// clone is a shallow copy of one target of a remote, kept on the disk.
 //
 //	none ──first fetch──> whole ──fetch: delta──> whole
 //	                        │ too many packs, broken: again from nothing,
@@ -34,11 +32,13 @@ const (
 // remote is told where the history that is here ends, else it would leave out
 // files of older commits, which it takes for known.
 type clone struct {
-	dir    cloneDir
-	remote *remote
-	objs   *objects
-	log    *slog.Logger
-	broken atomic.Bool
+	dir     cloneDir
+	remote  *remote
+	objs    *objects
+	limits  Limits
+	timeout time.Duration
+	log     *slog.Logger
+	broken  atomic.Bool
 
 	mu     sync.Mutex
 	opened bool
@@ -48,7 +48,7 @@ type clone struct {
 // newClone returns a clone that reads the disk with the first fetch. notify is
 // called when it finds that it must be fetched again.
 func newClone(cfg Config, r *remote, notify func()) *clone {
-	c := &clone{dir: cloneDir{cfg.Dir}, remote: r, log: cfg.Log}
+	c := &clone{dir: cloneDir{cfg.Dir}, remote: r, limits: cfg.Limits, timeout: cfg.Timeout, log: cfg.Log}
 	c.objs = newObjects(c.dir.repo())
 	c.objs.broken = func(error) {
 		c.broken.Store(true)
@@ -64,55 +64,87 @@ func (c *clone) close() error {
 	return c.objs.close()
 }
 
-// head implements repository.
+// head implements repository. A commit that is named by its SHA is asked for
+// until it is here.
 func (c *clone) head(ctx context.Context) (plumbing.Hash, error) {
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	if h, ok := c.pinned(); ok {
+		return h, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(c.timeout, pollTimeout))
 	defer cancel()
-	s, _, h, err := c.remote.ask(ctx)
+	s, _, ch, err := c.remote.ask(ctx)
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
 	_ = s.Close() // nothing was begun
-	return h, nil
+	return ch.want, nil
+}
+
+// pinned is the one commit of the target, when it is here.
+func (c *clone) pinned() (plumbing.Hash, bool) {
+	if c.remote.target.kind != toCommit || !c.mu.TryLock() {
+		return plumbing.ZeroHash, false
+	}
+	defer c.mu.Unlock()
+	return c.state.head(), !c.state.head().IsZero()
 }
 
 // fetch implements repository.
-func (c *clone) fetch(ctx context.Context) (plumbing.Hash, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+func (c *clone) fetch(ctx context.Context) (found, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.open(ctx); err != nil {
-		return plumbing.ZeroHash, false, err
+	c.open(ctx)
+	pin := c.remote.target.kind == toCommit
+	if pin && !c.state.head().IsZero() {
+		return c.state.found(), nil
 	}
-	s, refs, head, err := c.remote.ask(ctx)
+	s, refs, ch, err := c.remote.ask(ctx)
 	if err != nil {
-		return plumbing.ZeroHash, false, err
+		return found{}, err
 	}
 	defer s.Close()
-	switch was := c.state; {
-	case was.head().IsZero():
-		err = c.renew(ctx, s, refs, head)
-	case was.head() == head:
+	switch {
+	case pin:
+		err = c.pin(ctx, s, refs, ch)
+	case c.state.head().IsZero():
+		err = c.renew(ctx, s, refs, ch, ask{wants: []plumbing.Hash{ch.want}, depth: 1})
+	case c.state.at(ch):
 	default:
-		err = c.update(ctx, s, refs, head)
+		err = c.update(ctx, s, refs, ch)
 	}
-	return head, c.state.Rewritten, err
+	if err != nil {
+		return found{}, err
+	}
+	return c.state.found(), nil
+}
+
+// last implements repository.
+func (c *clone) last(ctx context.Context) (found, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open(ctx)
+	return c.state.found(), !c.state.head().IsZero()
 }
 
 // open reads what an earlier process left. A clone that is not whole, or is of
 // something else, is thrown away.
-func (c *clone) open(ctx context.Context) error {
+func (c *clone) open(ctx context.Context) {
 	if c.broken.Swap(false) {
 		c.log.WarnContext(ctx, "clone is damaged, fetching it again", "repository", c.remote.loc.name)
 		c.opened, c.state = true, state{}
 	}
 	if c.opened {
-		return nil
+		return
 	}
-	st, err := c.dir.load(c.remote.loc.name, c.remote.branch)
+	st, err := c.dir.load(c.remote.loc.name, c.remote.target.key())
+	if st.Largest != 0 && st.Largest != c.limits.FileSize {
+		st = state{} // files of another length were left out
+	}
+	c.objs.setAbsent(st.Absent)
 	if err == nil && !st.head().IsZero() {
-		err = c.objs.whole(plumbing.ZeroHash, st.head())
+		err = c.objs.whole(plumbing.ZeroHash, st.head(), false)
 	}
 	c.broken.Store(false)
 	if err != nil {
@@ -120,21 +152,32 @@ func (c *clone) open(ctx context.Context) error {
 		st = state{}
 	}
 	c.opened, c.state = true, st
-	return nil
 }
 
 // renew makes the clone from nothing, beside the one that is read.
-func (c *clone) renew(ctx context.Context, s session, refs *packp.AdvRefs, head plumbing.Hash) error {
-	if err := c.dir.begin(); err != nil {
+func (c *clone) renew(ctx context.Context, s session, refs *packp.AdvRefs, ch choice, a ask) error {
+	if err := c.dir.begin(c.dir.next()); err != nil {
 		return err
 	}
-	shallow, err := c.receive(ctx, s, c.dir.next(), request(refs, head, state{}))
+	a.largest = c.limits.FileSize
+	got, err := c.receive(ctx, s, c.dir.next(), a.request(refs))
 	if err != nil {
 		return err
 	}
-	next := state{URL: c.remote.loc.name, Branch: c.remote.branch, Head: head.String(), Shallow: shallow}
-	if next.Head == c.state.Head {
+	next := state{URL: c.remote.loc.name, Branch: c.remote.target.key(), Shallow: got.shallow, Depth: a.depth, Largest: c.largest(refs)}
+	objs := newObjects(c.dir.next())
+	defer objs.close()
+	if err := c.name(&next, objs, ch); err != nil {
+		return err
+	}
+	if err := objs.whole(plumbing.ZeroHash, next.head(), next.Largest > 0); err != nil {
+		return fmt.Errorf("check clone of %s: %w", c.remote.loc.name, err)
+	}
+	next.Absent = objs.absentList()
+	if next.Head == c.state.Head && next.Tag == c.state.Tag {
 		next.Rewritten = c.state.Rewritten
+	} else if !c.state.head().IsZero() {
+		next.Rewritten = c.state.Tag != "" && next.Tag == c.state.Tag
 	}
 	if next.Size, _, err = packs(c.dir.next()); err != nil {
 		return err
@@ -149,96 +192,32 @@ func (c *clone) renew(ctx context.Context, s session, refs *packp.AdvRefs, head 
 	if err != nil {
 		return err
 	}
-	if err := c.objs.whole(plumbing.ZeroHash, head); err != nil {
-		return fmt.Errorf("check clone of %s: %w", c.remote.loc.name, err)
-	}
+	c.objs.setAbsent(next.Absent)
 	c.state = next
 	return nil
 }
 
-// update brings what is new. If the remote left out something that is not
-// here, the head is fetched whole.
-func (c *clone) update(ctx context.Context, s session, refs *packp.AdvRefs, head plumbing.Hash) error {
-	was, next := c.state, c.state
-	_, err := c.receive(ctx, s, c.dir.repo(), request(refs, head, was))
-	if err != nil {
-		return err
+// largest is the longest file that the remote sends when it is asked to leave
+// out others; 0 when it cannot be asked.
+func (c *clone) largest(refs *packp.AdvRefs) int64 {
+	if refs.Capabilities.Supports(capability.Filter) {
+		return c.limits.FileSize
 	}
-	_ = c.objs.close() // it does not know of the pack yet
-	if err := c.objs.whole(was.head(), head); err != nil {
-		if !errors.Is(err, ErrMissing) {
-			return fmt.Errorf("check clone of %s: %w", c.remote.loc.name, err)
-		}
-		if err := c.complete(ctx, head, &next); err != nil {
+	return 0
+}
+
+// name puts into a state what a choice is, now that its objects are here.
+func (c *clone) name(st *state, objs *objects, ch choice) error {
+	head := ch.commit
+	if c.remote.target.kind != toCommit {
+		var err error
+		if head, err = objs.peel(ch.want, c.remote.target); err != nil {
 			return err
 		}
 	}
-	at, err := c.objs.commit(head)
-	if err != nil {
-		return err
-	}
-	next.Head, next.Rewritten = head.String(), !c.objs.descends(at, was.head())
-	if err := c.dir.save(c.dir.repo(), next); err != nil {
-		return err
-	}
-	c.state = next
-	if c.grown(hardPacks) {
-		return c.again(ctx)
+	st.Head, st.Tag, st.TagObject = head.String(), ch.tag, ""
+	if ch.tag != "" && ch.want != head {
+		st.TagObject = ch.want.String()
 	}
 	return nil
-}
-
-// complete fetches a head without telling what is here.
-func (c *clone) complete(ctx context.Context, head plumbing.Hash, next *state) error {
-	s, refs, now, err := c.remote.ask(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if now != head {
-		return problem(ErrUnreachable, "branch %s of %s moves while it is read: it is tried again", c.remote.branch, c.remote.loc.name)
-	}
-	shallow, err := c.receive(ctx, s, c.dir.repo(), request(refs, head, state{}))
-	if err != nil {
-		return err
-	}
-	next.Shallow = append(next.Shallow, shallow...)
-	_ = c.objs.close()
-	if err := c.objs.whole(plumbing.ZeroHash, head); err != nil {
-		return fmt.Errorf("check clone of %s: %w", c.remote.loc.name, err)
-	}
-	return nil
-}
-
-// tidy implements repository: it renews a clone that has grown.
-func (c *clone) tidy(ctx context.Context) error {
-	if !c.mu.TryLock() {
-		return nil // a fetch is under way
-	}
-	defer c.mu.Unlock()
-	if !c.opened || c.state.head().IsZero() || !c.grown(softPacks) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	return c.again(ctx)
-}
-
-// again renews the clone at the head that it has. If the branch has moved
-// meanwhile it is left for later: that fetch must see both heads.
-func (c *clone) again(ctx context.Context) error {
-	s, refs, head, err := c.remote.ask(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if head != c.state.head() {
-		return nil
-	}
-	return c.renew(ctx, s, refs, head)
-}
-
-func (c *clone) grown(most int) bool {
-	size, n, err := packs(c.dir.repo())
-	return err == nil && (n > most || size > growth*c.state.Size+spare)
 }

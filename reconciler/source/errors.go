@@ -16,6 +16,9 @@ var (
 	ErrNoRepo      = errors.New("there is no repository")
 	ErrEmpty       = errors.New("the repository has no files")
 	ErrNoBranch    = errors.New("the branch does not exist")
+	ErrNoTag       = errors.New("the tag does not exist")
+	ErrNoCommit    = errors.New("the commit is in no branch or tag")
+	ErrTooLarge    = errors.New("the repository is too large")
 	ErrNoPath      = errors.New("the folder does not exist")
 	ErrMissing     = errors.New("the commit is not here")
 	ErrUnsupported = errors.New("the repository has a format that is not supported")
@@ -37,7 +40,7 @@ func (e *told) Unwrap() error { return e.kind }
 // FileError is one file that cannot be accepted, for the commit's findings.
 type FileError struct {
 	Path    string
-	Rule    string // TooLarge, Symlink, Submodule, LFSPointer, TooMany
+	Rule    string // TooLarge, Symlink, Submodule, LFSPointer, TooMany, BadName
 	Message string
 	// Partial says that the walk has ended here: what follows was not seen, and
 	// the tree must not be taken for all that there is.

@@ -13,6 +13,8 @@ type Limits struct {
 	FileSize  int64 // default 10 MiB
 	Files     int   // default 100,000
 	TotalSize int64 // default 512 MiB
+	// Fetch is what a remote may send at once. Default 1 GiB.
+	Fetch int64
 }
 
 // maxDepth is how deep folders may lie in each other.
@@ -28,12 +30,17 @@ func (l Limits) withDefaults() Limits {
 	if l.TotalSize <= 0 {
 		l.TotalSize = 512 << 20
 	}
+	if l.Fetch <= 0 {
+		l.Fetch = 1 << 30
+	}
 	return l
 }
 
 // check judges one file by itself.
 func (l Limits) check(name string, f facts) error {
 	switch {
+	case f.absent:
+		return &FileError{Path: name, Rule: "TooLarge", Message: fmt.Sprintf("is longer than the %s that a file may have, and was not fetched", size(l.FileSize))}
 	case f.size > l.FileSize:
 		return &FileError{Path: name, Rule: "TooLarge", Message: fmt.Sprintf("is %s long; a file may have %s", size(f.size), size(l.FileSize))}
 	case f.lfs:
@@ -125,7 +132,7 @@ func notFollowed(name string) error {
 }
 
 func submodule(name string) error {
-	return &FileError{Path: name, Rule: "Submodule", Message: "is a Git submodule, which is not read: commit the files themselves"}
+	return &FileError{Path: name, Rule: "Submodule", Message: "is a Git submodule, which is not read: commit the files themselves (git rm --cached " + name + ", remove its lines of .gitmodules, git add " + name + ")"}
 }
 
 // maxPointer is the longest pointer file of Git LFS.

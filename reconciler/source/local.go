@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -18,16 +17,15 @@ import (
 // Only what is committed counts: the files of a working tree are not looked at.
 type local struct {
 	dir    string // as it was named
-	branch string
+	target target
 	objs   *objects
 
 	// Only fetch, of which there is one at a time, touches these.
-	last      plumbing.Hash
-	rewritten bool
+	seen found
 }
 
-func newLocal(dir, branch string) *local {
-	return &local{dir: dir, branch: branch, objs: newObjects(gitDir(dir))}
+func newLocal(dir string, t target) *local {
+	return &local{dir: dir, target: t, objs: newObjects(gitDir(dir))}
 }
 
 // gitDir finds the repository of a directory: itself when it is bare, else its
@@ -66,50 +64,126 @@ func (l *local) tidy(context.Context) error { return nil }
 
 func (l *local) close() error { return l.objs.close() }
 
-func (l *local) fetch(ctx context.Context) (plumbing.Hash, bool, error) {
-	h, err := l.head(ctx)
-	if err != nil || h == l.last {
-		return h, l.rewritten, err
-	}
-	c, err := l.objs.commit(h)
-	if err != nil {
-		return h, false, err
-	}
-	l.rewritten = !l.last.IsZero() && !l.objs.descends(c, l.last)
-	l.last = h
-	return h, l.rewritten, nil
+func (l *local) deepen(context.Context) (bool, error) { return false, nil }
+
+func (l *local) bring(_ context.Context, h plumbing.Hash) error {
+	_, err := l.objs.commit(h)
+	return err
 }
 
-// head reads the branch from the disk. A store of its own sees refs as they
-// are now, and does not wait for those who read objects.
+func (l *local) last(context.Context) (found, bool) { return l.seen, !l.seen.head.IsZero() }
+
+func (l *local) fetch(ctx context.Context) (found, error) {
+	c, err := l.choose()
+	if err != nil {
+		return found{}, err
+	}
+	now := found{want: c.want, tag: c.tag}
+	if now.head, err = l.objs.peel(c.want, l.target); err != nil {
+		return found{}, err
+	}
+	if now.head == l.seen.head && now.tag == l.seen.tag {
+		now.rewritten = l.seen.rewritten
+	} else {
+		now.rewritten, err = l.target.rewritten(l.objs, l.seen, now)
+	}
+	if err != nil {
+		return found{}, err
+	}
+	if err := l.reachable(now.head); err != nil {
+		return found{}, err
+	}
+	l.seen = now
+	return now, nil
+}
+
+// reachable says whether a commit that is named by its SHA is in a branch or a
+// tag: what is in none may be gone at any time, and nobody has seen it.
+func (l *local) reachable(h plumbing.Hash) error {
+	if l.target.kind != toCommit || h == l.seen.head {
+		return nil
+	}
+	refs, err := l.refs()
+	if err != nil {
+		return err
+	}
+	var tips []plumbing.Hash
+	for _, tip := range refs {
+		if c, err := l.objs.peel(tip, l.target); err == nil {
+			tips = append(tips, c)
+		}
+	}
+	if _, ok := l.objs.path(tips, h); !ok {
+		return noCommit(h, l.dir)
+	}
+	return nil
+}
+
+func noCommit(h plumbing.Hash, where string) error {
+	return problem(ErrNoCommit, "commit %s is in no branch or tag of %s: push it, or name another; what runs is kept until then", h, where)
+}
+
+// head implements repository.
 func (l *local) head(context.Context) (plumbing.Hash, error) {
+	c, err := l.choose()
+	return c.want, err
+}
+
+func (l *local) choose() (choice, error) {
+	if l.target.kind == toBranch {
+		return l.branch()
+	}
+	refs, err := l.refs()
+	if err != nil {
+		return choice{}, err
+	}
+	return l.target.choose(refs, nil)
+}
+
+// branch reads the branch alone: that costs one file, however many refs there
+// are.
+func (l *local) branch() (choice, error) {
 	if err := l.check(); err != nil {
-		return plumbing.ZeroHash, err
+		return choice{}, err
 	}
 	st := openStore(l.objs.dir)
 	defer st.Close()
-	ref, err := storer.ResolveReference(st, plumbing.NewBranchReferenceName(l.branch))
+	ref, err := storer.ResolveReference(st, plumbing.NewBranchReferenceName(l.target.name))
 	if err == nil {
-		return ref.Hash(), nil
+		return choice{want: ref.Hash(), commit: ref.Hash()}, nil
 	}
 	if !errors.Is(err, plumbing.ErrReferenceNotFound) {
-		return plumbing.ZeroHash, fmt.Errorf("read branch %s of %s: %w", l.branch, l.dir, err)
+		return choice{}, fmt.Errorf("read branch %s of %s: %w", l.target.name, l.dir, err)
 	}
-	var others []string
-	refs, err := st.IterReferences()
+	refs, err := l.refs()
 	if err != nil {
-		return plumbing.ZeroHash, fmt.Errorf("read branches of %s: %w", l.dir, err)
+		return choice{}, err
 	}
-	err = refs.ForEach(func(r *plumbing.Reference) error {
-		if r.Name().IsBranch() {
-			others = append(others, r.Name().Short())
-		}
-		return nil
-	})
+	return l.target.choose(refs, nil)
+}
+
+// refs reads the refs from the disk. A store of its own sees them as they are
+// now, and does not wait for those who read objects.
+func (l *local) refs() (map[string]plumbing.Hash, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	st := openStore(l.objs.dir)
+	defer st.Close()
+	refs := make(map[string]plumbing.Hash)
+	it, err := st.IterReferences()
+	if err == nil {
+		err = it.ForEach(func(r *plumbing.Reference) error {
+			if r.Type() == plumbing.HashReference && (r.Name().IsBranch() || r.Name().IsTag()) {
+				refs[r.Name().String()] = r.Hash()
+			}
+			return nil
+		})
+	}
 	if err != nil {
-		return plumbing.ZeroHash, fmt.Errorf("read branches of %s: %w", l.dir, err)
+		return nil, fmt.Errorf("read refs of %s: %w", l.dir, err)
 	}
-	return plumbing.ZeroHash, noBranch(l.branch, others)
+	return refs, nil
 }
 
 // check tells apart what is no repository, and what cannot be read.
@@ -138,19 +212,4 @@ func (l *local) check() error {
 		}
 	}
 	return nil
-}
-
-// noBranch names the branches that there are instead.
-func noBranch(branch string, others []string) error {
-	if len(others) == 0 {
-		return problem(ErrEmpty, "the repository has no commits: push the manifests to branch %s; what runs is kept until then", branch)
-	}
-	slices.Sort(others)
-	named := others[:min(len(others), 5)]
-	more := ""
-	if n := len(others) - len(named); n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return problem(ErrNoBranch, "branch %s does not exist; there is %s%s: push it, or follow another branch; what runs is kept until then",
-		branch, strings.Join(named, ", "), more)
 }

@@ -65,9 +65,6 @@ func parseURL(raw string) (location, error) {
 }
 
 func sshLocation(user, password, host, port, repo string) location {
-	if user == "" {
-		user = "git"
-	}
 	if port == "" {
 		port = "22"
 	}

@@ -43,18 +43,20 @@ type objects struct {
 	mu     sync.Mutex
 	stores []*filesystem.Storage // nil when not open
 	facts  map[plumbing.Hash]facts
+	absent map[plumbing.Hash]bool // blobs that the remote was asked to leave out
 	// broken is told of a read that failed though the object is there.
 	broken func(error)
 }
 
 // facts are what a walk wants to know of a blob.
 type facts struct {
-	size int64
-	lfs  bool
+	size   int64
+	lfs    bool
+	absent bool // left out by the remote for its length
 }
 
 func newObjects(dir string) *objects {
-	return &objects{dir: dir, facts: make(map[plumbing.Hash]facts)}
+	return &objects{dir: dir, facts: make(map[plumbing.Hash]facts), absent: make(map[plumbing.Hash]bool)}
 }
 
 // openStore reads the objects of one repository as they are now.
@@ -213,7 +215,10 @@ func readBlob(st *filesystem.Storage, h plumbing.Hash) ([]byte, error) {
 // has says whether the content of an entry is here; that of a submodule need
 // not be.
 func (o *objects) has(e object.TreeEntry) error {
-	if e.Mode == filemode.Submodule {
+	o.mu.Lock()
+	absent := o.absent[e.Hash]
+	o.mu.Unlock()
+	if absent || e.Mode == filemode.Submodule {
 		return nil
 	}
 	return o.read(e.Hash, func(st *filesystem.Storage) error { return st.HasEncodedObject(e.Hash) })
@@ -224,8 +229,9 @@ func (o *objects) has(e object.TreeEntry) error {
 func (o *objects) stat(h plumbing.Hash) (f facts, err error) {
 	o.mu.Lock()
 	f, ok := o.facts[h]
+	f.absent = o.absent[h]
 	o.mu.Unlock()
-	if ok {
+	if ok || f.absent {
 		return f, nil
 	}
 	err = o.read(h, func(st *filesystem.Storage) error {

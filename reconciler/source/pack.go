@@ -3,45 +3,71 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
-// request asks for a head: for it alone when nothing is here, else for what
-// came since.
-func request(refs *packp.AdvRefs, head plumbing.Hash, has state) *packp.UploadPackRequest {
+// maxDelta is the longest object that is read from a difference, for which it
+// is made in memory.
+const maxDelta = 64 << 20
+
+// ask is what a request asks for.
+type ask struct {
+	wants []plumbing.Hash
+	has   state // what is here; the zero state is nothing
+	depth int   // of the history; 0 for what came since what is here
+	// largest is the longest file that is wanted, where the remote can leave
+	// out others; 0 for any, -1 for no files at all.
+	largest int64
+}
+
+// request makes a request of what the remote understands.
+func (a ask) request(refs *packp.AdvRefs) *packp.UploadPackRequest {
+	can := refs.Capabilities.Supports
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
-	if refs.Capabilities.Supports(capability.NoProgress) {
+	if can(capability.NoProgress) {
 		_ = req.Capabilities.Set(capability.NoProgress)
 	}
-	req.Wants = []plumbing.Hash{head}
-	shallow := refs.Capabilities.Supports(capability.Shallow)
-	if shallow {
+	req.Wants = a.wants
+	if can(capability.Shallow) {
 		_ = req.Capabilities.Set(capability.Shallow)
-	}
-	switch {
-	case !has.head().IsZero():
-		req.Haves = []plumbing.Hash{has.head()}
-		for _, s := range has.Shallow {
-			if shallow {
-				req.Shallows = append(req.Shallows, plumbing.NewHash(s))
-			}
+		for _, s := range a.has.Shallow {
+			req.Shallows = append(req.Shallows, plumbing.NewHash(s))
 		}
-	case shallow:
-		req.Depth = packp.DepthCommits(1)
+		if a.depth > 0 {
+			req.Depth = packp.DepthCommits(a.depth)
+		}
+	}
+	if !a.has.head().IsZero() {
+		req.Haves = []plumbing.Hash{a.has.head()}
+	}
+	if a.largest != 0 && can(capability.Filter) {
+		_ = req.Capabilities.Set(capability.Filter)
+		req.Filter = packp.FilterBlobLimit(uint64(a.largest)+1, packp.BlobLimitPrefixNone)
+		if a.largest < 0 {
+			req.Filter = packp.FilterTreeDepth(0)
+		}
 	}
 	return req
 }
 
-// receive stores the pack that answers a request in dir, through to the disk,
-// and returns the commits whose parents are not in it.
-func (c *clone) receive(ctx context.Context, s session, dir string, req *packp.UploadPackRequest) (shallow []string, err error) {
+// received is what came with a pack.
+type received struct {
+	shallow   []string // commits whose parents are not here
+	unshallow []string // commits whose parents are here now
+}
+
+// receive stores the pack that answers a request in dir, through to the disk.
+func (c *clone) receive(ctx context.Context, s session, dir string, req *packp.UploadPackRequest) (got received, err error) {
 	defer func() {
 		if err != nil {
 			c.dir.sweep(dir)
@@ -50,27 +76,42 @@ func (c *clone) receive(ctx context.Context, s session, dir string, req *packp.U
 	}()
 	resp, err := s.UploadPack(ctx, req)
 	if errors.Is(err, transport.ErrEmptyUploadPackRequest) {
-		return nil, nil
+		return got, nil
 	}
 	if err != nil {
-		return nil, err
+		return got, err
 	}
 	defer resp.Close()
-	st := openStore(dir)
-	defer st.Close()
-	err = packfile.UpdateObjectStorage(st, unpack(req, resp))
-	if err != nil && !errors.Is(err, packfile.ErrEmptyPackfile) {
-		return nil, err
+	c.dir.sweep(dir)
+	tmp := filepath.Join(dir, incomingPack)
+	n, err := pack.Spool(tmp, unpack(req, resp), c.limits.Fetch)
+	if err != nil {
+		return got, err
+	}
+	if n == 0 {
+		c.dir.sweep(dir)
+		return got, fmt.Errorf("the answer ends before its pack: %w", io.ErrUnexpectedEOF)
+	}
+	most := c.limits.Fetch
+	if _, _, err := pack.Store(tmp, dir, pack.Limits{Size: most, Object: most, Delta: maxDelta, Total: 4 * most}); err != nil {
+		return got, err
 	}
 	for _, h := range resp.Shallows {
-		shallow = append(shallow, h.String())
+		got.shallow = append(got.shallow, h.String())
 	}
-	return shallow, syncFiles(filepath.Join(dir, "objects", "pack"))
+	for _, h := range resp.Unshallows {
+		got.unshallow = append(got.unshallow, h.String())
+	}
+	return got, nil
 }
 
+// maxAbsent bounds the files that a remote leaves out.
+const maxAbsent = 10_000
+
 // whole checks that a commit is here with all its files, as far as they are
-// not those of another commit that is known to be whole.
-func (o *objects) whole(known, head plumbing.Hash) error {
+// not those of another commit that is known to be whole. Files that the remote
+// was asked to leave out may be absent: if note is set they are noted.
+func (o *objects) whole(known, head plumbing.Hash, note bool) error {
 	to, err := o.commit(head)
 	if err != nil {
 		return err
@@ -84,6 +125,12 @@ func (o *objects) whole(known, head plumbing.Hash) error {
 	if _, err := o.tree(to.TreeHash); err != nil {
 		return err
 	}
-	c := comparison{read: o.tree, found: func(e object.TreeEntry) error { return o.has(e) }}
+	c := comparison{read: o.tree, found: func(e object.TreeEntry) error {
+		err := o.has(e)
+		if note && errors.Is(err, ErrMissing) {
+			return o.leaveOut(e.Hash)
+		}
+		return err
+	}}
 	return c.folder("", from, to.TreeHash)
 }

@@ -12,6 +12,7 @@ const (
 	defaultInterval = 15 * time.Second
 	localInterval   = time.Second // reading a ref from the disk costs next to nothing
 	maxInterval     = 5 * time.Minute
+	defaultTimeout  = time.Minute
 	// pollTimeout bounds asking a remote for the head of the branch.
 	pollTimeout = 30 * time.Second
 )
@@ -107,8 +108,5 @@ func (s *Source) pause(failures int, random float64) time.Duration {
 			d = localInterval
 		}
 	}
-	for ; failures > 0 && d < maxInterval; failures-- {
-		d = min(2*d, maxInterval)
-	}
-	return time.Duration(float64(d) * (0.9 + 0.2*random))
+	return Pause(d, failures, random)
 }

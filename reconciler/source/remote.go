@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,6 +17,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
 // dialTimeout bounds reaching a host.
@@ -28,23 +31,27 @@ type session interface {
 	Close() error
 }
 
+// pushSession is one conversation with the remote's receive-pack.
+type pushSession interface {
+	AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error)
+	ReceivePack(context.Context, *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error)
+	Close() error
+}
+
 // remote speaks to a repository on another host.
 type remote struct {
 	loc     location
-	branch  string
+	target  target
 	dial    func(context.Context) (session, error)
+	push    func(context.Context) (pushSession, error)
 	idle    func() // closes idle connections
 	secrets []string
 }
 
-func newRemote(loc location, branch string, auth Auth) (*remote, error) {
-	if loc.user != "" && auth.Username == "" {
-		auth.Username = loc.user
-	}
-	if loc.password != "" && auth.Password == "" {
-		auth.Password = loc.password
-	}
-	r := &remote{loc: loc, branch: branch, idle: func() {}}
+func newRemote(loc location, t target, auth Auth) (*remote, error) {
+	auth.Username = cmp.Or(auth.Username, loc.user)
+	auth.Password = cmp.Or(auth.Password, loc.password)
+	r := &remote{loc: loc, target: t, idle: func() {}}
 	for _, s := range []string{auth.Password, auth.BearerToken, loc.password} {
 		if s != "" {
 			r.secrets = append(r.secrets, s)
@@ -55,7 +62,8 @@ func newRemote(loc location, branch string, auth Auth) (*remote, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.dial = d.dial
+		r.dial = func(ctx context.Context) (session, error) { return d.dial(ctx, "git-upload-pack") }
+		r.push = func(ctx context.Context) (pushSession, error) { return d.dial(ctx, "git-receive-pack") }
 		return r, nil
 	}
 	if auth.Password == "" && auth.Username != "" {
@@ -80,13 +88,32 @@ func (r *remote) useHTTP(auth Auth) error {
 	case auth.Username != "" || auth.Password != "":
 		method = &githttp.BasicAuth{Username: auth.Username, Password: auth.Password}
 	}
-	client := githttp.NewClient(&http.Client{Transport: tr})
+	client := githttp.NewClient(&http.Client{Transport: tr, CheckRedirect: sameHost(method != nil)})
 	r.idle = tr.CloseIdleConnections
 	r.dial = func(context.Context) (session, error) {
 		e := *endpoint // a redirect changes it
 		return client.NewUploadPackSession(&e, method)
 	}
+	r.push = func(context.Context) (pushSession, error) {
+		e := *endpoint
+		return client.NewReceivePackSession(&e, method)
+	}
 	return nil
+}
+
+// sameHost follows redirects as git does, the first ones of a conversation, but
+// none that would take credentials to another host or off TLS.
+func sameHost(credentials bool) func(*http.Request, []*http.Request) error {
+	return func(req *http.Request, via []*http.Request) error {
+		from := via[0].URL
+		switch {
+		case len(via) >= 10:
+			return errors.New("it redirects in a circle")
+		case credentials && from.Hostname() != req.URL.Hostname(), from.Scheme == "https" && req.URL.Scheme != "https":
+			return problem(ErrConfig, "the repository has moved to %s://%s, where its credentials are not sent: correct the URL", req.URL.Scheme, req.URL.Host)
+		}
+		return nil
+	}
 }
 
 func httpTransport(auth Auth) (*http.Transport, error) {
@@ -113,42 +140,28 @@ func httpTransport(auth Auth) (*http.Transport, error) {
 		TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: 2, IdleConnTimeout: 90 * time.Second}, nil
 }
 
-// ask opens a conversation and returns the head of the branch. The caller
-// closes the session when there is no error.
-func (r *remote) ask(ctx context.Context) (session, *packp.AdvRefs, plumbing.Hash, error) {
+// ask opens a conversation and returns what the target names. The caller closes
+// the session when there is no error.
+func (r *remote) ask(ctx context.Context) (session, *packp.AdvRefs, choice, error) {
 	s, err := r.dial(ctx)
 	if err != nil {
-		return nil, nil, plumbing.ZeroHash, r.explain(ctx, err)
+		return nil, nil, choice{}, r.explain(ctx, err)
 	}
 	refs, err := s.AdvertisedReferencesContext(ctx)
-	var head plumbing.Hash
+	var c choice
 	switch {
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
-		err = noBranch(r.branch, nil)
+		err = noBranch(cmp.Or(r.target.name, "main"), nil)
 	case err != nil:
 		err = r.explain(ctx, err)
 	default:
-		head, err = r.pick(refs)
+		c, err = r.target.choose(refs.References, refs.Peeled)
 	}
 	if err != nil {
 		_ = s.Close()
-		return nil, nil, plumbing.ZeroHash, err
+		return nil, nil, choice{}, err
 	}
-	return s, refs, head, nil
-}
-
-// pick finds the branch among what the remote has.
-func (r *remote) pick(refs *packp.AdvRefs) (plumbing.Hash, error) {
-	if h, ok := refs.References[plumbing.NewBranchReferenceName(r.branch).String()]; ok {
-		return h, nil
-	}
-	var others []string
-	for name := range refs.References {
-		if n := plumbing.ReferenceName(name); n.IsBranch() {
-			others = append(others, n.Short())
-		}
-	}
-	return plumbing.ZeroHash, noBranch(r.branch, others)
+	return s, refs, c, nil
 }
 
 // unpack takes the pack out of a response that may be multiplexed.
@@ -174,6 +187,8 @@ func (r *remote) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &known):
 		return err
+	case errors.Is(err, pack.ErrTooLarge):
+		return problem(ErrTooLarge, "%s sends more than is read (%s): keep manifests in a repository without large files", name, err)
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return problem(ErrUnreachable, "%s does not answer in time: check the network and the host", name)
 	case ctx.Err() != nil:

@@ -1,8 +1,9 @@
 // Package source reads the files of commits.
 //
-// It follows one branch of one repository: the built-in remote or a directory
-// on this machine, read in place, or a remote over HTTPS or SSH, of which it
-// keeps a shallow clone below Config.Dir.
+// It follows one branch, one tag, the newest tag in a range of versions, or one
+// commit of one repository: the built-in remote or a directory on this machine,
+// read in place, or a remote over HTTPS or SSH, of which it keeps a shallow
+// clone below Config.Dir. History is brought here when a question needs it.
 //
 //	        remote                     local, built-in
 //	advertised refs, pack              refs on the disk
@@ -15,7 +16,9 @@
 // reads in place. It promises that what it returns is whole: a commit is
 // returned by Fetch only when all its files are here, and a repository that is
 // empty, has lost the branch or the folder is an error that says what to do,
-// never a tree without files. No error or log line carries a credential.
+// never a tree without files. While the remote is away the last clone serves,
+// also after a restart. What a remote sends is bounded before it is used. No
+// error or log line carries a credential.
 package source
 
 import (
@@ -35,9 +38,15 @@ type Commit struct {
 	Author  string // Name <mail>
 	Message string
 	Time    time.Time
-	// Rewritten says that the branch was reset: its last head is no ancestor
-	// of this commit.
+	// Rewritten says that the branch was reset, its last head being no ancestor
+	// of this commit, or that the tag was moved.
 	Rewritten bool
+	// Tag is the tag that names the commit, where tags are followed, and
+	// TagObject the SHA of the annotated tag; "" for a lightweight one.
+	Tag, TagObject string
+	// Stale says that the remote could not be asked: this is the last commit
+	// that was fetched.
+	Stale bool
 }
 
 // Config is everything a source needs from outside.
@@ -48,13 +57,21 @@ type Config struct {
 	// Builtin is the directory of the built-in remote's bare repository; it is
 	// read in place, without a clone. URL is not used then.
 	Builtin string
-	// Branch to follow. Default "main".
+	// Branch to follow. Default "main". Where several of the next four are
+	// set, Commit goes before SemVer, SemVer before Tag, and Tag before Branch.
 	Branch string
+	// Tag to follow. One that is moved is followed, and the commit Rewritten.
+	Tag string
+	// SemVer is a range of versions, "~1.4": the newest tag in it is followed.
+	SemVer string
+	// Commit is the one commit to read, which must be in a branch or a tag.
+	Commit string
 	// Path below which files matter; it must exist in a commit. Default ".".
 	Path string
 	// Dir keeps the clone.
 	Dir      string
 	Interval time.Duration // between polls; default 15s, 1s for a directory
+	Timeout  time.Duration // of one fetch; default 60s
 	Auth     Auth
 	Limits   Limits
 	Log      *slog.Logger
@@ -71,21 +88,36 @@ type Auth struct {
 	ClientKey          []byte // PEM
 }
 
-// repository is where the branch lives.
+// repository is where the target lives.
 type repository interface {
-	// head asks for the head of the branch.
+	// head asks for what the target names now; it is the tag where that is
+	// annotated.
 	head(ctx context.Context) (plumbing.Hash, error)
-	// fetch asks for the head of the branch and makes its objects readable.
-	// rewritten says, as long as the head stays, that the one before it is
-	// known to be no ancestor.
-	fetch(ctx context.Context) (head plumbing.Hash, rewritten bool, err error)
+	// fetch asks for the commit of the target and makes its objects readable.
+	fetch(ctx context.Context) (found, error)
+	// last is what was fetched last, also by an earlier process; it does not
+	// ask the remote.
+	last(ctx context.Context) (found, bool)
+	// deepen makes more of the history readable; false when there is no more.
+	deepen(ctx context.Context) (bool, error)
+	// bring makes an older commit readable, with all its files.
+	bring(ctx context.Context, h plumbing.Hash) error
 	// tidy does what is due while there is nothing to fetch.
 	tidy(ctx context.Context) error
 	objects() *objects
 	close() error
 }
 
-// Source follows one branch of one repository. Its methods may be called from
+// found is what a repository has for a target.
+type found struct {
+	head plumbing.Hash // the commit
+	want plumbing.Hash // what names it: the commit, or an annotated tag
+	tag  string
+	// rewritten says, as long as the head stays, that the target was reset.
+	rewritten bool
+}
+
+// Source follows one target of one repository. Its methods may be called from
 // several goroutines.
 type Source struct {
 	cfg     Config
@@ -102,8 +134,8 @@ type Source struct {
 // New returns a source; it reads nothing before Fetch. A Config that cannot
 // work is reported by the methods.
 func New(cfg Config) *Source {
-	if cfg.Branch == "" {
-		cfg.Branch = "main"
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = defaultTimeout
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -116,17 +148,21 @@ func New(cfg Config) *Source {
 
 // open decides where the branch is read.
 func (s *Source) open() (repository, error) {
+	t, err := newTarget(s.cfg)
+	if err != nil {
+		return nil, err
+	}
 	if s.cfg.Builtin != "" {
-		return newLocal(s.cfg.Builtin, s.cfg.Branch), nil
+		return newLocal(s.cfg.Builtin, t), nil
 	}
 	loc, err := parseURL(s.cfg.URL)
 	if err != nil {
 		return nil, err
 	}
 	if loc.scheme == "file" {
-		return newLocal(loc.path, s.cfg.Branch), nil
+		return newLocal(loc.path, t), nil
 	}
-	r, err := newRemote(loc, s.cfg.Branch, s.cfg.Auth)
+	r, err := newRemote(loc, t, s.cfg.Auth)
 	if err != nil {
 		return nil, err
 	}
@@ -134,32 +170,6 @@ func (s *Source) open() (repository, error) {
 		return nil, problem(ErrConfig, "no directory is named to keep the clone of %s", loc.name)
 	}
 	return newClone(s.cfg, r, s.Notify), nil
-}
-
-// Fetch asks the remote for the head of the branch and brings its files here.
-func (s *Source) Fetch(ctx context.Context) (Commit, error) {
-	if s.err != nil {
-		return Commit{}, s.err
-	}
-	s.fetching.Lock()
-	defer s.fetching.Unlock()
-	head, rewritten, err := s.repo.fetch(ctx)
-	if ctx.Err() == nil {
-		s.note(head, err)
-	}
-	if err != nil {
-		return Commit{}, err
-	}
-	c, err := s.repo.objects().commit(head)
-	if err != nil {
-		return Commit{}, err
-	}
-	if err := s.checkPath(head); err != nil {
-		return Commit{}, err
-	}
-	out := commitOf(c)
-	out.Rewritten = rewritten
-	return out, nil
 }
 
 // checkPath says whether the commit has the folder to follow.

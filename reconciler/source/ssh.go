@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ type sshDialer struct {
 }
 
 func newSSH(loc location, auth Auth) (*sshDialer, error) {
-	d := &sshDialer{loc: loc, user: loc.user, pass: auth.Password}
+	d := &sshDialer{loc: loc, user: cmp.Or(loc.user, auth.Username, "git"), pass: auth.Password}
 	var err error
 	if d.hosts, err = readHosts(auth.KnownHosts); err != nil {
 		return nil, err
@@ -80,9 +81,9 @@ func readHosts(known []byte) (ssh.HostKeyCallback, error) {
 	return hosts, nil
 }
 
-// dial connects and starts git-upload-pack. When ctx ends the connection is
+// dial connects and starts a program of git. When ctx ends the connection is
 // cut, whatever it is doing.
-func (d *sshDialer) dial(ctx context.Context) (session, error) {
+func (d *sshDialer) dial(ctx context.Context, program string) (*sshSession, error) {
 	conf, done, err := d.config()
 	if err != nil {
 		return nil, err
@@ -99,8 +100,8 @@ func (d *sshDialer) dial(ctx context.Context) (session, error) {
 		_ = conn.Close()
 		return nil, d.explain(err)
 	}
-	s := &sshSession{client: ssh.NewClient(c, chans, reqs), stop: stop}
-	if err := s.start("git-upload-pack " + quote(d.loc.repo)); err != nil {
+	s := &sshSession{pushes: program == "git-receive-pack", client: ssh.NewClient(c, chans, reqs), stop: stop}
+	if err := s.start(program + " " + quote(d.loc.repo)); err != nil {
 		_ = s.Close()
 		return nil, err
 	}

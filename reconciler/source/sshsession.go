@@ -9,12 +9,15 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh"
 )
 
-// sshSession speaks upload-pack over one SSH channel.
+// sshSession speaks upload-pack or receive-pack over one SSH channel.
 type sshSession struct {
+	pushes bool
 	client *ssh.Client
 	stop   func() bool
 	ch     *ssh.Session
@@ -67,7 +70,7 @@ func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRef
 	refs := packp.NewAdvRefs()
 	err := refs.Decode(s.out)
 	switch {
-	case errors.Is(err, packp.ErrEmptyAdvRefs), err == nil && refs.IsEmpty():
+	case !s.pushes && (errors.Is(err, packp.ErrEmptyAdvRefs) || err == nil && refs.IsEmpty()):
 		return nil, transport.ErrEmptyRemoteRepository
 	case errors.Is(err, packp.ErrEmptyInput):
 		return nil, s.refused()
@@ -95,6 +98,22 @@ func (s *sshSession) UploadPack(_ context.Context, req *packp.UploadPackRequest)
 	}
 	resp := packp.NewUploadPackResponse(req)
 	return resp, resp.Decode(io.NopCloser(s.out))
+}
+
+// ReceivePack implements pushSession.
+func (s *sshSession) ReceivePack(_ context.Context, req *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error) {
+	if err := req.Encode(s.in); err != nil {
+		return nil, err
+	}
+	out := s.out
+	switch {
+	case req.Capabilities.Supports(capability.Sideband64k):
+		out = sideband.NewDemuxer(sideband.Sideband64k, s.out)
+	case req.Capabilities.Supports(capability.Sideband):
+		out = sideband.NewDemuxer(sideband.Sideband, s.out)
+	}
+	report := packp.NewReportStatus()
+	return report, report.Decode(out)
 }
 
 // Close implements session.

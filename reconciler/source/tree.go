@@ -13,6 +13,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
 // File is one file of a tree.
@@ -74,8 +76,14 @@ func (t *commitTree) walk(w *walk, h plumbing.Hash, folder string) error {
 	if err != nil {
 		return fmt.Errorf("read folder %s: %w", folder, err)
 	}
-	for _, e := range entries {
+	for i, e := range entries {
 		name := path.Join(folder, e.Name)
+		if err := badName(folder, entries, i); err != nil {
+			if err := w.give(File{}, err.Path, err); err != nil {
+				return err
+			}
+			continue
+		}
 		if e.Mode == filemode.Dir {
 			if err := w.enter(name); err != nil {
 				return err
@@ -92,6 +100,21 @@ func (t *commitTree) walk(w *walk, h plumbing.Hash, folder string) error {
 		}
 	}
 	return nil
+}
+
+// badName judges the name of an entry: none may lead out of its folder, on any
+// system, and none stands there twice.
+func badName(folder string, entries []object.TreeEntry, i int) *FileError {
+	name := entries[i].Name
+	why := pack.CheckName(name)
+	if why == "" && i > 0 && entries[i-1].Name == name {
+		why = "stands twice in its folder"
+	}
+	if why == "" {
+		return nil
+	}
+	return &FileError{Path: strings.TrimPrefix(folder+"/", "./") + strings.ToValidUTF8(name, "\ufffd"), Rule: "BadName",
+		Message: why + ": commit it under another name"}
 }
 
 // file judges one entry that is no folder; root is the folder being walked.

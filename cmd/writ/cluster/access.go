@@ -2,9 +2,7 @@ package cluster
 
 import (
 	"context"
-	"crypto/x509"
-	"fmt"
-	"os"
+	"errors"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -31,7 +29,11 @@ type API struct {
 	OIDC               oidc.Flags
 	TokenWebhook       webhook.TokenConfig
 	TokenWebhookTTL    time.Duration
-	FrontProxy         FrontProxy
+	// ClientCAFile holds CAs of clients besides the cluster's own.
+	ClientCAFile string
+	FrontProxy   FrontProxy
+	// TLS are serving certificates besides the cluster's own.
+	TLS ServingFiles
 	// EnableAdmission and DisableAdmission are names of admission plugins.
 	EnableAdmission, DisableAdmission []string
 	Audit                             audit.Config
@@ -56,6 +58,9 @@ const issuer = "https://kubernetes.default.svc." + Domain
 
 // Check finds what cannot be before anything is started.
 func (a API) Check() error {
+	if (a.TLS.CertFile == "") != (a.TLS.KeyFile == "") {
+		return errors.New("--tls-cert-file and --tls-private-key-file are one certificate and its key: give both or none")
+	}
 	return admission.CheckNames(a.EnableAdmission, a.DisableAdmission)
 }
 
@@ -63,7 +68,10 @@ func (a API) Check() error {
 // network ends with ctx.
 func (p *ControlPlane) authenticator(ctx context.Context) (*auth.Authenticator, error) {
 	a, log := p.cfg.API, p.log("auth")
-	cfg := auth.AuthenticatorConfig{Pool: p.authority.Pool(), Tokens: p.tokens, Anonymous: !a.NoAnonymous}
+	if err := p.openCAs(ctx); err != nil {
+		return nil, err
+	}
+	cfg := auth.AuthenticatorConfig{CAs: p.clientCAs, Tokens: p.tokens, Anonymous: !a.NoAnonymous}
 	if !a.NoBootstrapTokens {
 		cfg.Bootstrap = bootstrap.New(bootstrap.Config{Cache: p.registry.Cache(), Log: log})
 	}
@@ -86,14 +94,12 @@ func (p *ControlPlane) authenticator(ctx context.Context) (*auth.Authenticator, 
 			return nil, err
 		}
 	}
-	if cfg.FrontProxy, err = p.trustedProxies(); err != nil {
-		return nil, err
-	}
+	cfg.FrontProxy = p.trustedProxies()
 	return auth.NewAuthenticator(cfg), nil
 }
 
 func (p *ControlPlane) openOIDC(ctx context.Context, cfg *auth.AuthenticatorConfig) error {
-	o := oidc.Config{File: p.cfg.API.AuthenticationFile, Disallowed: []string{issuer}}
+	o := oidc.Config{File: p.cfg.API.AuthenticationFile, Disallowed: []string{issuer}, ServerID: p.cfg.NodeName, Metrics: p.reloads, Log: p.log("auth")}
 	if p.cfg.API.OIDC.IssuerURL != "" {
 		o.Flags = &p.cfg.API.OIDC
 	}
@@ -105,6 +111,7 @@ func (p *ControlPlane) openOIDC(ctx context.Context, cfg *auth.AuthenticatorConf
 		return err
 	}
 	cfg.OIDC = issuers
+	p.followed = append(p.followed, issuers.Run)
 	if issuers.Anonymous != nil {
 		cfg.Anonymous = issuers.Anonymous.Enabled
 		for _, c := range issuers.Anonymous.Conditions {
@@ -124,19 +131,11 @@ func tokenWebhook(a API) (authenticator.Token, error) {
 
 // trustedProxies are our own front proxy, by which this server calls others
 // and another of its kind may call it, or the user's.
-func (p *ControlPlane) trustedProxies() (*auth.FrontProxy, error) {
+func (p *ControlPlane) trustedProxies() *auth.FrontProxy {
 	f := p.cfg.API.FrontProxy
 	if f.CAFile == "" {
-		return auth.DefaultFrontProxy(p.frontProxy.Pool(), frontProxyName), nil
+		return auth.DefaultFrontProxy(p.frontProxy, frontProxyName)
 	}
-	data, err := os.ReadFile(f.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("read CA of front proxies: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("read CA of front proxies: %s holds no certificate in PEM", f.CAFile)
-	}
-	return &auth.FrontProxy{Pool: pool, AllowedNames: f.AllowedNames, UserHeaders: f.UserHeaders, UIDHeaders: f.UIDHeaders,
-		GroupHeaders: f.GroupHeaders, ExtraPrefixes: f.ExtraPrefixes}, nil
+	return &auth.FrontProxy{CAs: p.proxyCAs, AllowedNames: f.AllowedNames, UserHeaders: f.UserHeaders, UIDHeaders: f.UIDHeaders,
+		GroupHeaders: f.GroupHeaders, ExtraPrefixes: f.ExtraPrefixes}
 }

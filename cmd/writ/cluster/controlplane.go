@@ -31,9 +31,11 @@ import (
 	"github.com/writ-os/writ/controlplane/crd"
 	"github.com/writ-os/writ/controlplane/encryption"
 	"github.com/writ-os/writ/controlplane/registry"
+	"github.com/writ-os/writ/controlplane/reload"
 	"github.com/writ-os/writ/controlplane/scheduler"
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/nodeagent/metricsapi"
+	"github.com/writ-os/writ/reconciler/page"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -55,6 +57,7 @@ type ControlPlane struct {
 	admission  *admission.Admission
 	api        *apiserver.Server
 	git        *repository
+	page       *page.Page
 
 	audit       *audit.Trail
 	limiter     *fairness.Limiter
@@ -62,6 +65,11 @@ type ControlPlane struct {
 	aggregator  *aggregate.Aggregator
 	top         *metricsapi.API
 	encryption  *encryption.Encryption
+
+	// followed are the loops that take over files of the operator's.
+	followed            []func(context.Context) error
+	reloads             *reload.Metrics
+	clientCAs, proxyCAs *auth.CABundle
 }
 
 // NewControlPlane returns a control plane; it starts nothing.
@@ -119,12 +127,13 @@ func stop(g *errgroup.Group, err error) error {
 func (p *ControlPlane) openStore(ctx context.Context) (err error) {
 	p.metrics = prometheus.NewRegistry()
 	m := store.NewMetrics()
-	p.metrics.MustRegister(m)
+	p.reloads = reload.NewMetrics(p.cfg.NodeName)
+	p.metrics.MustRegister(m, p.reloads)
 	cfg := store.Config{Dir: p.cfg.file("store"), Log: p.log("store"), Resources: schema.Builtin.Stored(), Metrics: m}
 	if f := p.cfg.API.EncryptionFile; f != "" {
 		// The store writes until it has ended: what it encrypts with must live longer.
 		ctx = context.WithoutCancel(ctx)
-		if p.encryption, err = encryption.Open(ctx, encryption.Config{File: f, ServerID: p.cfg.NodeName, Log: p.log("encryption")}); err != nil {
+		if p.encryption, err = encryption.Open(ctx, encryption.Config{File: f, ServerID: p.cfg.NodeName, Metrics: p.reloads, Log: p.log("encryption")}); err != nil {
 			return err
 		}
 		if err := p.encryption.Check(ctx); err != nil {
@@ -151,7 +160,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 	if err != nil {
 		return err
 	}
-	if err := p.gates(); err != nil {
+	if err := p.gates(ctx); err != nil {
 		return err
 	}
 	authn, err := p.authenticator(ctx)
@@ -164,18 +173,22 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 	}
 	p.top = p.newTop(toNodes)
 	p.definitions, p.aggregator = p.newDefinitions(), p.newAggregator()
-	if p.git, err = newRepository(p.cfg, p.as(identity.Reconciler), p.metrics); err != nil {
+	if p.git, err = newRepository(p.cfg, p.as(identity.Reconciler), &p.catalog, p.metrics); err != nil {
 		return err
 	}
 	p.limiter = fairness.New(fairness.Config{Seats: p.cfg.API.MaxInFlight, Log: p.log("fairness")})
 	p.metrics.MustRegister(p.limiter)
 	serving := p.authority.NewServingCertificate(pki.Serving{Name: "kube-apiserver", Hosts: pki.APIServerHosts(Domain, APIService.String(), p.hosts()...)})
+	certificate, err := p.certificate(ctx, serving.Get)
+	if err != nil {
+		return err
+	}
 	p.api = apiserver.New(apiserver.Config{
 		Store: p.store, Registry: p.registry,
 		Catalog: &p.catalog, Limit: p.limiter, Audit: p.audit, Aggregate: p.aggregator,
 		Authenticator: authn, Authorizer: p.authz, Tokens: p.tokens, TokenReader: auth.Reviewer{Authenticator: authn}, Rules: p.authz,
-		Listeners: listeners, TLS: auth.TLSConfig(p.authority.Pool(), serving.Get), Socket: p.cfg.file("writ.sock"),
-		NodeTLS: toNodes, Mounts: p.git.mounts(), Metrics: p.metrics, Log: p.log("apiserver"),
+		Listeners: listeners, TLS: auth.TLSConfig(certificate, p.clientCAs, p.frontProxy, p.proxyCAs), Socket: p.cfg.file("writ.sock"),
+		NodeTLS: toNodes, Mounts: append(p.git.mounts(), p.pages()...), Metrics: p.metrics, Log: p.log("apiserver"),
 		Checks: p.checks(),
 		Documents: []apiserver.Document{
 			{Path: token.JWKSPath, ContentType: "application/jwk-set+json", Read: p.tokens.JWKS},
@@ -188,7 +201,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 }
 
 // gates are those that every request and every write pass.
-func (p *ControlPlane) gates() error {
+func (p *ControlPlane) gates(ctx context.Context) error {
 	chain, err := p.cfg.API.Authorization.Open(p.log("auth"))
 	if err != nil {
 		return err
@@ -196,6 +209,9 @@ func (p *ControlPlane) gates() error {
 	p.authz = auth.NewAuthorizer(auth.AuthorizerConfig{Cache: p.registry.Cache(), Chain: chain, Explain: func(a authorizer.Attributes) string {
 		return p.admission.Guard.Explain(a)
 	}})
+	if err := p.followAuthorization(ctx, chain); err != nil {
+		return err
+	}
 	a := p.cfg.API
 	p.admission = admission.New(admission.Config{
 		Cache: p.registry.Cache(), Catalog: &p.catalog, Roles: p.authz.RBAC, Authorizer: p.authz, ResolveService: p.resolve,
@@ -232,6 +248,7 @@ func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
 	if err := p.keeper.WriteAll(); err != nil {
 		return err
 	}
+	p.follow(ctx, g)
 	g.Go(func() error { return p.keeper.Run(ctx) })
 	g.Go(func() error { return p.api.Run(ctx) })
 	g.Go(func() error { return p.aggregator.Run(ctx) })
@@ -263,6 +280,7 @@ func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group) {
 			Log: p.log("controllers"), Metrics: controller.NewMetrics(p.metrics)})
 	})
 	g.Go(func() error { return p.top.Run(ctx) })
+	g.Go(func() error { return p.page.Run(ctx) })
 	roles := &rbac.Aggregator{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), Log: p.log("rbac")}
 	g.Go(func() error { return roles.Run(ctx) })
 	endpoint := apiendpoint.New(apiendpoint.Config{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), ServiceIP: APIService, Servers: p.advertised()})

@@ -82,13 +82,22 @@ func (p *ControlPlane) frontProxyCertificate() (*tls.Certificate, error) {
 // ground writes the objects that a cluster begins with, those that are missing,
 // and brings those back into shape that must be as they are.
 func (p *ControlPlane) ground(ctx context.Context) error {
-	c := p.as(identity.APIServer)
-	extension, err := auth.ExtensionAuthentication(p.authority.CAPEM(), p.frontProxy.CAPEM(), auth.DefaultFrontProxy(p.frontProxy.Pool(), frontProxyName))
+	extension, err := p.extensionAuthentication()
 	if err != nil {
 		return err
 	}
+	return p.ensure(ctx, p.as(identity.APIServer), append(bootstrap.Objects(), bootstrap.ServiceCIDR(ServiceCIDR.String()), extension)...)
+}
+
+// extensionAuthentication says to aggregated API servers whom they may trust.
+func (p *ControlPlane) extensionAuthentication() (*corev1.ConfigMap, error) {
+	return auth.ExtensionAuthentication(p.clientCAs.CAPEM(), p.frontProxy.CAPEM(), auth.DefaultFrontProxy(p.frontProxy, frontProxyName))
+}
+
+// ensure writes those of the objects that are missing or not as they have to be.
+func (p *ControlPlane) ensure(ctx context.Context, c *client.LocalClient, objects ...schema.Object) error {
 	var ops []client.Op
-	for _, o := range append(bootstrap.Objects(), bootstrap.ServiceCIDR(ServiceCIDR.String()), extension) {
+	for _, o := range objects {
 		r := schema.ResourceOf(o)
 		op := client.Op{Verb: client.VerbCreate, Resource: r, Key: schema.KeyOf(o), Object: o, FieldManager: "writ-bootstrap"}
 		have, err := c.Get(ctx, r, schema.KeyOf(o))
@@ -105,7 +114,7 @@ func (p *ControlPlane) ground(ctx context.Context) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	_, err = c.Transact(ctx, ops, false)
+	_, err := c.Transact(ctx, ops, false)
 	return err
 }
 

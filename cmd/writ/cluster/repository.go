@@ -18,6 +18,8 @@ import (
 	"github.com/writ-os/writ/reconciler"
 	"github.com/writ-os/writ/reconciler/receive"
 	"github.com/writ-os/writ/reconciler/source"
+	"github.com/writ-os/writ/reconciler/webhook"
+	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -28,6 +30,8 @@ type repository struct {
 	remote     *receive.Remote // nil with an external repository
 	source     *source.Source
 	reconciler *reconciler.Reconciler
+	fleet      *reconciler.Fleet // of the repositories that Git declares
+	webhooks   *webhook.Handler
 }
 
 // branch and path that the cluster follows.
@@ -41,13 +45,13 @@ func or(s, otherwise string) string {
 	return s
 }
 
-func newRepository(cfg Config, c client.Backend, metrics prometheus.Registerer) (*repository, error) {
+func newRepository(cfg Config, c client.Backend, catalog *schema.Live, metrics prometheus.Registerer) (*repository, error) {
 	r := &repository{cfg: cfg}
 	from := source.Config{URL: cfg.Repository.URL, Branch: cfg.Repository.branch(), Path: cfg.Repository.path(),
 		Dir: cfg.file("git", "source"), Interval: cfg.Repository.Interval, Log: cfg.Log.With("part", "source")}
 	if cfg.BuiltIn() {
 		r.remote = receive.New(receive.Config{Dir: cfg.file("git"), Names: []string{RepositoryName}, Branch: cfg.Repository.branch(),
-			Check: r.check, Pushed: r.pushed, Log: cfg.Log.With("part", "receive")})
+			Check: r.check, Pushed: r.pushed, Keep: func(string) []string { return inForce(c.Cache()) }, Log: cfg.Log.With("part", "receive")})
 		from.Builtin = r.remote.RepoDir(RepositoryName)
 	}
 	var err error
@@ -55,8 +59,11 @@ func newRepository(cfg Config, c client.Backend, metrics prometheus.Registerer) 
 		return nil, err
 	}
 	r.source = source.New(from)
-	r.reconciler = reconciler.New(reconciler.Config{Client: c, Source: reconciler.Git(r.source, cfg.Repository.path()),
+	r.reconciler = reconciler.New(reconciler.Config{Client: c, Source: reconciler.Git(r.source, cfg.Repository.path()), Catalog: catalog,
 		Repository: RepositoryName, Spec: cfg.Repository.spec(), Log: cfg.Log.With("part", "reconciler"), Metrics: metrics})
+	others := opener{dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
+	r.fleet = reconciler.NewFleet(reconciler.FleetConfig{Client: c, Except: RepositoryName, Open: others.open, Log: cfg.Log.With("part", "fleet")})
+	r.webhooks = r.hooks(c.Cache())
 	return r, nil
 }
 
@@ -90,10 +97,11 @@ func (r Repository) spec() v1alpha1.RepositorySpec {
 }
 
 func (r *repository) mounts() []apiserver.Mount {
-	if r.remote == nil {
-		return nil
+	mounts := []apiserver.Mount{{Prefix: "/hooks/", Handler: r.webhooks}}
+	if r.remote != nil {
+		mounts = append(mounts, apiserver.Mount{Prefix: "/git/", Handler: r.remote})
 	}
-	return []apiserver.Mount{{Prefix: "/git/", Handler: r.remote}}
+	return mounts
 }
 
 // start opens and seeds the built-in remote, and follows the branch.
@@ -106,8 +114,12 @@ func (r *repository) start(ctx context.Context, g *errgroup.Group) error {
 			return err
 		}
 	}
+	if r.remote != nil {
+		g.Go(func() error { return r.remote.Run(ctx) })
+	}
 	g.Go(func() error { return r.source.Run(ctx) })
 	g.Go(func() error { return r.reconciler.Run(ctx) })
+	g.Go(func() error { return r.fleet.Run(ctx) })
 	return nil
 }
 
@@ -144,11 +156,23 @@ func (r *repository) check(ctx context.Context, p receive.Push) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	t, err := pushed.Tree(p.New)
-	if err != nil {
-		return nil, err
+	return r.reconciler.Receive(ctx, reconciler.Git(pushed, r.cfg.Repository.path()), c)
+}
+
+// inForce are the commits that the cluster may need again, whatever becomes of
+// the branch.
+func inForce(cache client.Cache) []string {
+	repo, ok := client.Cached[*v1alpha1.Repository](cache, schema.Key{Name: RepositoryName})
+	if !ok {
+		return nil
 	}
-	return r.reconciler.Receive(ctx, reconciler.Tree(t, r.cfg.Repository.path()), c)
+	var out []string
+	for _, sha := range []string{repo.Status.Applied, repo.Status.Healthy, repo.Status.Head} {
+		if sha != "" {
+			out = append(out, sha)
+		}
+	}
+	return out
 }
 
 // pushed wakes the reconciler.

@@ -216,7 +216,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: [{}]\n":  "issuer.url",
 		"apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\nnothing: 1\n": "unknown field",
 		"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n":                 "expected AuthenticationConfiguration",
-		strings.Repeat("#", maxFile+1): "too many",
+		strings.Repeat("#", maxFile+1): "larger than",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package receive
+package pack
 
 import (
 	"bufio"
@@ -10,8 +10,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 )
 
-// readIndex reads the index of a pack; base is the path without suffix.
-func readIndex(base string) (*idxfile.MemoryIndex, error) {
+// ReadIndex reads the index of a pack; base is the path without suffix.
+func ReadIndex(base string) (*idxfile.MemoryIndex, error) {
 	f, err := os.Open(base + ".idx")
 	if err != nil {
 		return nil, fmt.Errorf("read index: %w", err)
@@ -23,8 +23,8 @@ func readIndex(base string) (*idxfile.MemoryIndex, error) {
 	return index, nil
 }
 
-// writeIndex writes the index of a pack, through to the disk.
-func writeIndex(path string, index *idxfile.MemoryIndex) error {
+// WriteIndex writes the index of a pack, through to the disk.
+func WriteIndex(path string, index *idxfile.MemoryIndex) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("write index: %w", err)
@@ -37,16 +37,23 @@ func writeIndex(path string, index *idxfile.MemoryIndex) error {
 	return nil
 }
 
-// placePack moves a finished pack and its index to base, a path without
-// suffix, in the same file system. The index goes first: a pack counts once
-// both are there, and readers look for the pack. Rename replaces a hard link
-// to the same pack, never its content.
-func placePack(pack, index, base string) error {
+// Place moves a finished pack and its index to base, a path without suffix, in
+// the same file system. The index goes first: a pack counts once both are
+// there, and readers look for the pack. Rename replaces a hard link to the
+// same pack, never its content.
+func Place(pack, index, base string) error {
 	if err := os.Rename(index, base+".idx"); err != nil {
 		return fmt.Errorf("place pack: %w", err)
 	}
 	if err := os.Rename(pack, base+".pack"); err != nil {
 		return fmt.Errorf("place pack: %w", err)
 	}
-	return syncDir(filepath.Dir(base))
+	dir, err := os.Open(filepath.Dir(base))
+	if err != nil {
+		return fmt.Errorf("place pack: %w", err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("place pack: %w", err)
+	}
+	return nil
 }

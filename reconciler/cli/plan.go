@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler"
+	"github.com/writ-os/writ/reconciler/apply"
+	"github.com/writ-os/writ/reconciler/plan"
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/report"
+	"github.com/writ-os/writ/reconciler/source"
+	"github.com/writ-os/writ/reconciler/validate"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// CheckDir says what is wrong with the manifests of a directory, without a
+// cluster. The error is that of a directory that cannot be read.
+func CheckDir(ctx context.Context, dir string) ([]v1alpha1.Finding, error) {
+	t, err := openDir(dir, ".")
+	if err != nil {
+		return nil, err
+	}
+	return reconciler.Check(ctx, t)
+}
+
+// PlanDir says what the manifests of a directory would do to a cluster as the
+// next commit. What is wrong with them is in Plan.Findings. The directory is
+// the root of the repository, or the folder that the cluster follows in it.
+func PlanDir(ctx context.Context, dir string, c client.Reader, o Options) (*plan.Plan, error) {
+	repo, err := readRepository(ctx, c, o.repository())
+	if err != nil {
+		return nil, err
+	}
+	t, err := openDir(dir, folderOf(repo))
+	if err != nil {
+		return nil, err
+	}
+	return planTree(ctx, t, reconciler.Commit{}, c, o)
+}
+
+func planTree(ctx context.Context, t render.Tree, commit reconciler.Commit, c client.Reader, o Options) (*plan.Plan, error) {
+	w, err := readWorld(ctx, c, o.repository(), t)
+	if err != nil {
+		return nil, err
+	}
+	return reconciler.Plan(ctx, t, commit, w)
+}
+
+// PlanBase says what a directory changes against a commit of its clone. It
+// needs no cluster.
+func PlanBase(ctx context.Context, dir, base string, o Options) (*plan.Plan, error) {
+	to, err := openDir(dir, ".")
+	if err != nil {
+		return nil, err
+	}
+	_, path, ok := inClone(dir)
+	if !ok {
+		return nil, Usage("%s is in no clone of a repository, where the commit %s could be read", dir, base)
+	}
+	at, err := openClone(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer at.close()
+	if path != "." {
+		to = reconciler.Tree(source.Dir{Root: at.dir}, path)
+	}
+	commit, err := at.resolve(base)
+	if err != nil {
+		return nil, err
+	}
+	from, err := at.tree(commit.SHA, path)
+	if err != nil {
+		return nil, err
+	}
+	return planBetween(ctx, from, to, "the commit "+short(commit.SHA), o)
+}
+
+// planBetween plans a tree against what another declares: that one is applied
+// to a cluster in memory, which is empty but for the namespaces that neither
+// declares.
+func planBetween(ctx context.Context, from, to render.Tree, label string, o Options) (*plan.Plan, error) {
+	memory := client.NewFake(assumed(append(renderedWith(ctx, from, nil), renderedWith(ctx, to, nil)...))...)
+	before, err := planTree(ctx, from, reconciler.Commit{}, memory, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(before.Findings) > 0 {
+		return nil, fmt.Errorf("%s has %d findings itself: the first is %s", label, len(before.Findings), report.FindingText(before.Findings[0]))
+	}
+	if _, err := apply.Do(ctx, memory, before); err != nil {
+		return nil, fmt.Errorf("apply %s in memory: %w", label, err)
+	}
+	return planTree(ctx, to, reconciler.Commit{}, memory, o)
+}
+
+// assumed are the namespaces that manifests live in and do not declare.
+func assumed(all []render.Manifest) []schema.Object {
+	named, declared := map[string]bool{}, map[string]bool{}
+	for _, m := range all {
+		if m.Resource.Kind == "Namespace" {
+			declared[m.Key.Name] = true
+		}
+		named[m.Key.Namespace] = true
+	}
+	var out []schema.Object
+	for name := range named {
+		if name != "" && !declared[name] {
+			out = append(out, &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+	}
+	return out
+}
+
+// openDir is a directory as a tree. Where the cluster follows a folder of the
+// repository, that is meant by the root of a clone, and by the folder itself.
+func openDir(dir, folder string) (render.Tree, error) {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: no such directory", dir)
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is not a directory", dir)
+	}
+	if folder != "." {
+		if root, path, ok := inClone(dir); ok && (path == "." || path == folder) {
+			return reconciler.Tree(source.Dir{Root: root}, folder), nil
+		}
+	}
+	return reconciler.Tree(source.Dir{Root: dir}, "."), nil
+}
+
+// WriteFindings writes findings, one in a line: "file:line:col: message".
+func WriteFindings(w io.Writer, findings []v1alpha1.Finding, o Options) error {
+	findings = validate.Sort(findings)
+	if o.JSON {
+		return writeJSON(w, struct {
+			Findings []v1alpha1.Finding `json:"findings"`
+		}{append([]v1alpha1.Finding{}, findings...)})
+	}
+	for _, f := range findings {
+		if _, err := fmt.Fprintln(w, report.FindingText(f)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WritePlan writes a plan, or the findings that keep it from being applied.
+func WritePlan(w io.Writer, p *plan.Plan, o Options) error {
+	switch {
+	case o.JSON:
+		return writeJSON(w, p)
+	case o.Markdown:
+		return p.Markdown(w, "Plan for the repository "+o.repository())
+	case len(p.Findings) > 0:
+		return WriteFindings(w, p.Findings, o)
+	}
+	return p.Write(w, plan.Style{Color: o.Color})
+}

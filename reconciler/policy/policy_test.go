@@ -1,0 +1,251 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden parts of testdata")
+
+// memTree is a repository in memory; root is the folder that is followed.
+type memTree struct {
+	files map[string]string
+	root  string
+}
+
+func (t memTree) Walk() iter.Seq2[render.File, error] { return t.Folder(t.root) }
+
+func (t memTree) Root() string { return t.root }
+
+func (t memTree) Folder(dir string) iter.Seq2[render.File, error] {
+	return func(yield func(render.File, error) bool) {
+		for _, p := range slices.Sorted(maps.Keys(t.files)) {
+			f, err := t.File(p)
+			if (dir == "." || strings.HasPrefix(p, dir+"/")) && !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+func (t memTree) File(p string) (render.File, error) {
+	content, ok := t.files[p]
+	if !ok {
+		return render.File{}, fs.ErrNotExist
+	}
+	sum := sha1.Sum([]byte(content))
+	return render.File{Path: p, Blob: hex.EncodeToString(sum[:]), Size: int64(len(content)),
+		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content)), nil }}, nil
+}
+
+func line(kind string, f v1alpha1.Finding) string {
+	return fmt.Sprintf("%s %s:%d:%d [%s] %s %s: %s (%s)\n", kind, f.File, f.Line, f.Column, f.Rule, f.Object, f.Field, f.Message, f.Hint)
+}
+
+func manifestsOf(t testing.TB, tree render.Tree) []render.Manifest {
+	t.Helper()
+	units, findings, err := render.Scan(tree)
+	if err != nil || len(findings) > 0 {
+		t.Fatal(err, findings)
+	}
+	var all []render.Manifest
+	for i := range units {
+		out, err := render.Render(context.Background(), &units[i])
+		if err != nil || len(out.Findings) > 0 {
+			t.Fatal(err, out.Findings)
+		}
+		all = append(all, out.Manifests...)
+	}
+	return all
+}
+
+func describe(t *testing.T, tree memTree) string {
+	t.Helper()
+	set, findings, err := Load(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, f := range findings {
+		b.WriteString(line("!", f))
+	}
+	r, err := set.Check(context.Background(), manifestsOf(t, tree))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Refused {
+		b.WriteString(line("refuse", f))
+	}
+	for _, f := range r.Warned {
+		b.WriteString(line("warn", f))
+	}
+	return b.String()
+}
+
+func TestGolden(t *testing.T) {
+	files, _ := filepath.Glob("testdata/*.txtar")
+	if len(files) == 0 {
+		t.Fatal("no testdata")
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			ar, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree, want := memTree{map[string]string{}, "."}, ""
+			for _, f := range ar.Files {
+				if f.Name == "want" {
+					want = string(f.Data)
+					continue
+				}
+				tree.files[f.Name] = string(f.Data)
+			}
+			got := describe(t, tree)
+			if *update {
+				ar.Files = slices.DeleteFunc(ar.Files, func(f txtar.File) bool { return f.Name == "want" })
+				ar.Files = append(ar.Files, txtar.File{Name: "want", Data: []byte(got)})
+				if err := os.WriteFile(name, txtar.Format(ar), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+const small = `package policy
+rules: "r": {match: kind: "ConfigMap", message: "m", require: metadata: labels: team!: string}
+`
+
+// TestWhere: policies apply from the root of the repository and from the
+// followed folder, and from nowhere else; what they import changes the hash.
+func TestWhere(t *testing.T) {
+	object := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+	for _, c := range []struct {
+		name string
+		root string
+		at   []string
+		want int
+	}{
+		{"root", ".", []string{"policy/a.cue"}, 1},
+		{"root of the repository", "clusters/a", []string{"policy/a.cue"}, 1},
+		{"followed", "clusters/a", []string{"clusters/a/policy/a.cue"}, 1},
+		{"both", "clusters/a", []string{"policy/a.cue", "clusters/a/policy/a.cue"}, 2},
+		{"another cluster's", "clusters/a", []string{"clusters/b/policy/a.cue"}, 0},
+		{"below", ".", []string{"policy/old/a.cue"}, 0},
+	} {
+		tree := memTree{map[string]string{"clusters/a/x.yaml": object}, c.root}
+		for _, p := range c.at {
+			tree.files[p] = small
+		}
+		set, findings, err := Load(tree)
+		if err != nil || len(findings) > 0 {
+			t.Fatal(err, findings)
+		}
+		r, err := set.Check(context.Background(), manifestsOf(t, memTree{map[string]string{"x.yaml": object}, "."}))
+		if err != nil || len(r.Refused) != c.want {
+			t.Errorf("%s: %v %v, want %d", c.name, err, r, c.want)
+		}
+	}
+}
+
+func TestHash(t *testing.T) {
+	tree := memTree{map[string]string{
+		"policy/a.cue":             "package policy\nimport \"example.com/own/lib\"\nrules: lib.rules\n",
+		"cue.mod/module.cue":       "module: \"example.com/own@v0\"\nlanguage: version: \"v0.15.0\"\n",
+		"lib/lib.cue":              "package lib\nrules: r: {match: kind: \"ConfigMap\", message: \"m\", require: metadata: labels: team!: string}\n",
+		"cue.mod/pkg/x.test/x.cue": "package x\n",
+	}, "."}
+	set, findings, err := Load(tree)
+	if err != nil || len(findings) > 0 || len(set.rules) != 1 {
+		t.Fatal(err, findings, set)
+	}
+	before := set.Hash()
+	tree.files["lib/lib.cue"] += "// changed\n"
+	if set, _, err = Load(tree); err != nil || set.Hash() == before {
+		t.Error("the hash does not know what is imported")
+	}
+	if set, _, err = Load(memTree{map[string]string{"a.yaml": ""}, "."}); err != nil || set != nil || set.Hash() != "" {
+		t.Error("no policy is no set", err)
+	}
+}
+
+// TestEndless: a rule that takes for ever is left behind.
+func TestCancelled(t *testing.T) {
+	tree := memTree{map[string]string{"policy/a.cue": small, "x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"}, "."}
+	set, _, err := Load(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := set.Check(ctx, manifestsOf(t, tree)); err == nil {
+		t.Error("no error of a cancelled context")
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	ar, err := txtar.ParseFile("testdata/rules.txtar")
+	if err != nil {
+		b.Fatal(err)
+	}
+	tree := memTree{map[string]string{}, "."}
+	for _, f := range ar.Files {
+		if strings.HasSuffix(f.Name, ".cue") {
+			tree.files[f.Name] = string(f.Data)
+		}
+	}
+	tree.files["x.yaml"] = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web-1, namespace: shop, labels: {tier: frontend, owner: shop}}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: registry.example.com/web:1
+        ports: [{containerPort: 8080, name: http}, {containerPort: 9090, name: metrics}]
+        env: [{name: A, value: b}, {name: C, value: d}, {name: E, value: f}]
+        resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {memory: 1Gi}}
+        livenessProbe: {httpGet: {path: /, port: 8080}}
+`
+	set, findings, err := Load(tree)
+	if err != nil || len(findings) > 0 {
+		b.Fatal(err, findings)
+	}
+	manifests := manifestsOf(b, tree)
+	begin := time.Now()
+	for b.Loop() {
+		r, err := set.Check(context.Background(), manifests)
+		if err != nil || len(r.Refused)+len(r.Warned) > 0 {
+			b.Fatal(err, r)
+		}
+	}
+	b.ReportMetric(float64(time.Since(begin).Milliseconds())/float64(b.N)*4000, "ms/4000-objects")
+}

@@ -1,0 +1,271 @@
+package render
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// buildTimeout bounds one build. Kustomize is slow with thousands of objects.
+const buildTimeout = 120 * time.Second
+
+// buildRoot is where the repository lies in the file system of a build.
+const buildRoot = "/repository"
+
+const (
+	originAnnotation  = "config.kubernetes.io/origin"
+	originAnnotations = "originAnnotations"
+)
+
+// building lets one build run at a time: kustomize keeps the schema that it
+// merges by in a variable of its own.
+var building = make(chan struct{}, 1)
+
+// renderKustomize builds a kustomization. A build cannot be interrupted: when
+// its time is up it is left behind and the finding keeps the commit out.
+func renderKustomize(ctx context.Context, u *Unit) (*Rendered, error) {
+	if len(u.kust.findings) > 0 {
+		return &Rendered{unit: u, Findings: u.kust.findings}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
+	defer cancel()
+	select {
+	case building <- struct{}{}:
+	case <-ctx.Done():
+		return tooSlow(ctx, u, "kustomization", buildTimeout)
+	}
+	type result struct {
+		out *Rendered
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer func() { <-building }()
+		out, err := u.kust.build(u)
+		done <- result{out, err}
+	}()
+	select {
+	case r := <-done:
+		return r.out, r.err
+	case <-ctx.Done():
+		return tooSlow(ctx, u, "kustomization", buildTimeout)
+	}
+}
+
+// tooSlow is the finding of a unit whose time is up.
+func tooSlow(ctx context.Context, u *Unit, what string, limit time.Duration) (*Rendered, error) {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, ctx.Err()
+	}
+	out := &Rendered{unit: u}
+	out.find(v1alpha1.Finding{File: u.Path, Rule: "TooSlow",
+		Message: fmt.Sprintf("the %s is not evaluated after %s", what, limit), Hint: "make it smaller, or split it"})
+	return out, nil
+}
+
+// build runs kustomize over the files of the unit and no others.
+func (b *build) build(u *Unit) (out *Rendered, err error) {
+	out = &Rendered{unit: u}
+	defer func() {
+		if p := recover(); p != nil {
+			out = &Rendered{unit: u}
+			out.find(v1alpha1.Finding{File: u.Path, Rule: "Kustomize", Message: fmt.Sprintf("kustomize broke down: %v", p)})
+		}
+	}()
+	fs, contents, err := b.fileSystem(out)
+	if err != nil || len(out.Findings) > 0 {
+		return out, err
+	}
+	p := newPlaces(b, contents)
+	if len(p.findings) > 0 {
+		out.Findings = p.findings
+		return out, nil
+	}
+	options := krusty.MakeDefaultOptions()
+	options.LoadRestrictions = types.LoadRestrictionsNone // the file system has nothing else
+	made, err := krusty.MakeKustomizer(options).Run(fs, path.Join(buildRoot, b.root.dir))
+	if err != nil {
+		b.fail(out, err)
+		return out, nil
+	}
+	size := 0
+	for _, res := range made.Resources() {
+		text, err := res.AsYAML()
+		if err != nil {
+			b.fail(out, err)
+			continue
+		}
+		if size += len(text); size > maxOutput {
+			out.find(v1alpha1.Finding{File: u.Path, Rule: "TooLarge", Message: "makes more than " + megabytes(maxOutput) + " of manifests", Hint: "split it"})
+			return out, nil
+		}
+		b.collect(out, p, text)
+	}
+	return out, nil
+}
+
+// collect reads one object that was built, and gives its fields their places.
+func (b *build) collect(out *Rendered, p *places, text []byte) {
+	var bad Rendered
+	readYAML(&bad, b.root.file.Path, text, func(n *node) {
+		origin := n.str("metadata", "annotations", originAnnotation)
+		if !b.keepsOrigin() {
+			dropAnnotation(n, originAnnotation)
+		}
+		p.place(n, origin)
+		identify(out, n)
+	})
+	for _, f := range bad.Findings {
+		f.Line, f.Column = 1, 1
+		out.find(f)
+	}
+}
+
+// dropAnnotation removes an annotation, and the map that it leaves empty.
+func dropAnnotation(n *node, name string) {
+	annotations := n.get("metadata", "annotations")
+	annotations.remove(name)
+	if annotations != nil && len(annotations.fields) == 0 {
+		n.get("metadata").remove("annotations")
+	}
+}
+
+// keepsOrigin says whether the author wants the origins in the objects.
+func (b *build) keepsOrigin() bool {
+	for _, n := range b.root.root.list("buildMetadata") {
+		if n.text == originAnnotations {
+			return true
+		}
+	}
+	return false
+}
+
+// fileSystem holds what the build may read, and the contents by path.
+func (b *build) fileSystem(out *Rendered) (filesys.FileSystem, map[string][]byte, error) {
+	fs := filesys.MakeFsInMemory()
+	contents := make(map[string][]byte, len(b.files.files))
+	for _, f := range b.files.sorted() {
+		data, err := f.read(maxFileSize)
+		if err != nil {
+			return nil, nil, err
+		}
+		data, refused := out.unit.opts.open(f.Path, data)
+		out.Findings = append(out.Findings, refused...)
+		contents[f.Path] = data
+		if f.Path == b.root.file.Path && !b.keepsOrigin() {
+			if data, err = withOrigin(data); err != nil {
+				return nil, nil, fmt.Errorf("rewrite %s: %w", f.Path, err)
+			}
+		}
+		if err := fs.WriteFile(path.Join(buildRoot, f.Path), data); err != nil {
+			return nil, nil, fmt.Errorf("copy %s: %w", f.Path, err)
+		}
+	}
+	return fs, contents, nil
+}
+
+// withOrigin asks kustomize to note where each object comes from.
+func withOrigin(data []byte) ([]byte, error) {
+	var doc map[string]any
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+	if doc == nil {
+		doc = map[string]any{}
+	}
+	list, _ := doc["buildMetadata"].([]any)
+	doc["buildMetadata"] = append(list, originAnnotations)
+	var b bytes.Buffer
+	err := yaml.NewEncoder(&b).Encode(doc)
+	return b.Bytes(), err
+}
+
+var kustomizeNoise = regexp.MustCompile(`^(accumulating resources?|accumulation err='|accumulate|recursed accumulation of path '[^']*'|accumulating components?|loading KV pairs)(: | from '[^']*': )?`)
+
+// fail turns an error of kustomize into a finding at the file that it names
+// last: kustomize wraps errors from the outside in.
+func (b *build) fail(out *Rendered, err error) {
+	message := strings.ReplaceAll(oneLine(err.Error()), buildRoot+"/", "")
+	f := v1alpha1.Finding{File: b.root.file.Path, Line: 1, Column: 1, Rule: "Kustomize"}
+	last := -1
+	for _, k := range b.all {
+		for _, file := range append([]File{k.file}, k.files...) {
+			for _, name := range []string{file.Path, "'" + path.Base(file.Path) + "'"} {
+				if i := strings.LastIndex(message, name); i > last {
+					last, f.File = i, file.Path
+				}
+			}
+		}
+	}
+	message, _, _ = strings.Cut(message, "': must build at directory")
+	b.placeFailure(&f, message)
+	for {
+		short := kustomizeNoise.ReplaceAllString(message, "")
+		if short == message {
+			break
+		}
+		message = short
+	}
+	f.Message = strings.TrimSpace(strings.TrimPrefix(message, "MalformedYAMLError: "))
+	out.find(f)
+}
+
+var (
+	yamlErrorLine = regexp.MustCompile(`line (\d+)`)
+	quotedName    = regexp.MustCompile(`"([^"]+)"|'([^']+)'|name:([A-Za-z0-9.-]+)`)
+)
+
+// placeFailure looks for what the message names in the kustomizations.
+func (b *build) placeFailure(f *v1alpha1.Finding, message string) {
+	if m := yamlErrorLine.FindStringSubmatch(message); m != nil {
+		f.Line, _ = strconv.Atoi(m[1]) // digits
+		return
+	}
+	for _, m := range quotedName.FindAllStringSubmatch(message, -1) {
+		name := m[1] + m[2] + m[3]
+		for _, k := range b.all {
+			if n := findText(k.root, name); n != nil {
+				f.File, f.Line, f.Column = n.pos.Filename(), n.pos.Line(), n.pos.Column()
+				if before, _, ok := strings.Cut(n.text, name); ok && n.style == blockStyle {
+					f.Line, f.Column = f.Line+1+strings.Count(before, "\n"), 1
+				}
+				return
+			}
+		}
+	}
+}
+
+// findText finds the first string of a value that is text, or, of a path into
+// an object, the first that has it.
+func findText(n *node, text string) *node {
+	if n == nil || text == "" {
+		return nil
+	}
+	if n.kind == stringNode && (n.text == text || text[0] == '/' && n.style == blockStyle && strings.Contains(n.text, text)) {
+		return n
+	}
+	for _, f := range n.fields {
+		if m := findText(f.val, text); m != nil {
+			return m
+		}
+	}
+	for _, item := range n.items {
+		if m := findText(item, text); m != nil {
+			return m
+		}
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"sync"
+
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// Options say how a tree is read.
+type Options struct {
+	// Variables are the values of ${name} in manifests, and of the @tag
+	// attributes of CUE packages. nil: text is left as it is.
+	Variables map[string]string
+	// Kinds finds a kind that is not built in; nil: there is none.
+	Kinds func(kschema.GroupVersionKind) *schema.Resource
+	// KindsHash changes when Kinds answers otherwise than before.
+	KindsHash string
+	// Open turns what a file holds into what is rendered, line by line: it
+	// decrypts. Its findings keep the file out. nil: files are as they are.
+	Open func(path string, data []byte) ([]byte, []v1alpha1.Finding)
+	// Sandbox evaluates CUE packages within bounds of time and memory; nil: they
+	// are evaluated in this process, within a time.
+	Sandbox *Sandbox
+	// Memory remembers what a file refers to, from one Scan to the next.
+	Memory *Memory
+}
+
+// hash is the part of a unit's hash that options change.
+func (o *Options) hash() string {
+	if o.Variables == nil && o.KindsHash == "" {
+		return ""
+	}
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(o.Variables)) {
+		fmt.Fprintf(h, "%q %q\n", name, o.Variables[name])
+	}
+	fmt.Fprintf(h, "%s", o.KindsHash)
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// open applies Open.
+func (o *Options) open(path string, data []byte) ([]byte, []v1alpha1.Finding) {
+	if o == nil || o.Open == nil {
+		return data, nil
+	}
+	return o.Open(path, data)
+}
+
+// kind finds the resource of a manifest; nil: there is none.
+func (o *Options) kind(gvk kschema.GroupVersionKind) *schema.Resource {
+	if r := schema.ByGVK(gvk); r != nil || o == nil || o.Kinds == nil {
+		return r
+	}
+	return o.Kinds(gvk)
+}
+
+// Memory remembers which releases the files of a tree declare, by the hash of
+// their content, so that a file that has not changed is not read again. The
+// zero value is ready; its methods may be called from several goroutines. It
+// holds what the last tree had.
+type Memory struct {
+	mu       sync.Mutex
+	releases map[string][]release // by blob; nil for most
+}
+
+func (m *Memory) recall(blob string) ([]release, bool) {
+	if m == nil || blob == "" {
+		return nil, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.releases[blob]
+	return r, ok
+}
+
+func (m *Memory) keep(all map[string][]release) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.releases = all
+}
+
+// index finds the files of a tree by path, and those beside it in the same
+// repository where the tree lets it.
+type index struct {
+	files   map[string]File
+	outside Outside
+	other   map[string]File   // files outside that were asked for
+	folders map[string][]File // folders outside that were asked for
+}
+
+func newIndex(t Tree, files []File) *index {
+	x := &index{files: make(map[string]File, len(files)), other: map[string]File{}, folders: map[string][]File{}}
+	for _, f := range files {
+		x.files[f.Path] = f
+	}
+	x.outside, _ = t.(Outside)
+	return x
+}
+
+// file returns a regular file; false: there is none.
+func (x *index) file(p string) (File, bool, error) {
+	if f, ok := x.files[p]; ok {
+		return f, f.Mode.Type() == 0, nil
+	}
+	if f, ok := x.other[p]; ok {
+		return f, f.Path != "", nil
+	}
+	if x.outside == nil || !inside(p) {
+		return File{}, false, nil
+	}
+	f, err := x.outside.File(p)
+	var bad *FileError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f = File{}
+	case errors.As(err, &bad):
+		return File{}, false, bad
+	case err != nil:
+		return File{}, false, fmt.Errorf("read %s: %w", p, err)
+	}
+	x.other[p] = f
+	return f, f.Path != "", nil
+}
+
+// below lists the regular files below a folder.
+func (x *index) below(dir string) ([]File, error) {
+	if files, ok := x.folders[dir]; ok {
+		return files, nil
+	}
+	var out []File
+	for p, f := range x.files {
+		if below(p, dir) && f.Mode.Type() == 0 {
+			out = append(out, f)
+		}
+	}
+	if len(out) == 0 && x.outside != nil && inside(dir) {
+		for f, err := range x.outside.Folder(dir) {
+			var bad *FileError
+			switch {
+			case errors.As(err, &bad):
+				return nil, bad
+			case errors.Is(err, fs.ErrNotExist):
+				return nil, nil
+			case err != nil:
+				return nil, fmt.Errorf("walk %s: %w", dir, err)
+			}
+			if f.Mode.Type() == 0 {
+				out = append(out, f)
+			}
+		}
+	}
+	slices.SortFunc(out, byPath)
+	x.folders[dir] = out
+	return out, nil
+}
+
+func byPath(a, b File) int {
+	switch {
+	case a.Path < b.Path:
+		return -1
+	case a.Path > b.Path:
+		return 1
+	}
+	return 0
+}
+
+// below says whether a path lies in a folder.
+func below(p, dir string) bool {
+	return dir == "." || len(p) > len(dir) && p[:len(dir)] == dir && p[len(dir)] == '/'
+}
+
+// inside says whether a cleaned path stays in the repository.
+func inside(p string) bool {
+	return p != ".." && !path.IsAbs(p) && (len(p) < 3 || p[:3] != "../")
+}

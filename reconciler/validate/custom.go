@@ -1,0 +1,58 @@
+package validate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// Custom checks a custom resource against its definition: fields that the
+// schema does not know, then schema and CEL rules, as the server does. rules
+// is what the definition of the commit says, which may be newer than that of
+// the cluster.
+func Custom(ctx context.Context, m *render.Manifest, rules schema.Custom) []v1alpha1.Finding {
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(m.JSON); err != nil {
+		return []v1alpha1.Finding{{File: m.File, Line: m.Line, Column: m.Column, Object: m.Object(), Rule: "WrongType", Message: err.Error()}}
+	}
+	if m.Key.Namespace != "" {
+		u.SetNamespace(m.Key.Namespace)
+	}
+	var findings []v1alpha1.Finding
+	unknown := rules.Prune(u.Object)
+	slices.Sort(unknown)
+	for _, path := range unknown {
+		findings = append(findings, v1alpha1.Finding{Field: path, Rule: "UnknownField", Message: path + ": there is no such field"})
+	}
+	rules.Default(u.Object)
+	for _, err := range rules.Validate(ctx, u, nil) {
+		findings = append(findings, v1alpha1.Finding{Field: strings.Trim(err.Field, "<>"), Rule: strings.TrimPrefix(string(err.Type), "FieldValue"),
+			Message: err.Field + ": " + detail(err)})
+	}
+	for i := range findings {
+		f := &findings[i]
+		if p := render.Locate(m.Expr(), f.Field); p.IsValid() {
+			f.File, f.Line, f.Column = p.Filename, p.Line, p.Column
+		}
+		place(f, m)
+	}
+	return findings
+}
+
+// detail is an error of the schema without the place, which is said before.
+func detail(err *field.Error) string {
+	if err.Detail == "" {
+		value, _ := json.Marshal(err.BadValue)
+		return fmt.Sprintf("%s: %.200s", err.Type, value)
+	}
+	return err.Detail
+}
