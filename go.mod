@@ -73,7 +73,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require k8s.io/dynamic-resource-allocation v0.36.4 // indirect
+require k8s.io/dynamic-resource-allocation v0.36.4
 
 require (
 	cel.dev/expr v0.25.2 // indirect

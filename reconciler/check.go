@@ -36,7 +36,14 @@ type World struct {
 // Check says what is wrong with a tree by itself, without a cluster: all of
 // it, sorted by file and line. nil: nothing.
 func Check(ctx context.Context, t render.Tree, options ...render.Options) ([]v1alpha1.Finding, error) {
-	ev, err := newEvaluator().evaluate(ctx, t, func(*render.Unit) bool { return false }, options...)
+	o := render.Options{}
+	if len(options) > 0 {
+		o = options[0]
+	}
+	if o.Open == nil {
+		o.Open = Mask
+	}
+	ev, err := newEvaluator().evaluate(ctx, t, func(*render.Unit) bool { return false }, o)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +52,13 @@ func Check(ctx context.Context, t render.Tree, options ...render.Options) ([]v1a
 
 // Plan says what a tree would do to a cluster. Findings of the tree itself and
 // of the plan are in Plan.Findings.
+//
+// Who plans from outside has no keys: where World.Render opens nothing, what is
+// encrypted is compared by its hash.
 func Plan(ctx context.Context, t render.Tree, c Commit, w World) (*plan.Plan, error) {
+	if w.Render.Open == nil {
+		w.Render.Open = Mask
+	}
 	p, _, err := newEvaluator().plan(ctx, t, c, w, true)
 	return p, err
 }
@@ -113,7 +126,7 @@ func (ev *evaluation) compute(ctx context.Context, c Commit, w World) (*plan.Pla
 	}
 	p := plan.Compute(in)
 	ev.locate(ctx, p.Findings)
-	p.Findings = validate.Sort(p.Findings)
+	p.Findings, p.Warnings = validate.Sort(p.Findings), ev.warnings
 	return p, nil
 }
 

@@ -55,8 +55,8 @@ func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) 
 			p.Findings = r.allow(p, e)
 		}
 		if len(p.Findings) > 0 {
-			if slices.ContainsFunc(p.Findings, func(f v1alpha1.Finding) bool { return f.Rule == "UnknownKind" }) {
-				r.refused = c
+			if slices.ContainsFunc(p.Findings, dependsOnCluster) {
+				r.refused, r.refusedAt = c, e.seen
 			}
 			return r.refuse(ctx, obj, p.Findings, e)
 		}
@@ -103,7 +103,7 @@ func (r *Reconciler) applied() string {
 // world is the cluster as it is now.
 func (r *Reconciler) world() World {
 	cache := r.cfg.Client.Cache()
-	w := World{Repository: r.cfg.Repository, Spec: r.spec(), Live: cache, Kinds: r.kinds(), Priorities: map[string]int32{},
+	w := World{Repository: r.cfg.Repository, Spec: r.spec(), Live: cache, Kinds: r.kinds(), Render: render.Options{Sandbox: r.cfg.Sandbox}, Priorities: map[string]int32{},
 		Inventories: client.CachedList[*v1alpha1.Inventory](cache, "")}
 	for _, repo := range client.CachedList[*v1alpha1.Repository](cache, "") {
 		w.Priorities[repo.Name] = repo.Spec.Priority
@@ -136,6 +136,9 @@ func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Pl
 	ops := r.closing(next, e.failed)
 	if !again {
 		report.Applied(next, p, report.Times{Seen: e.seen, Planned: e.planned, Applied: now})
+		if r.commit != nil && r.commit.Name == obj.Name && inForce(obj) && e.failed == nil {
+			report.Continued(next, obj)
+		}
 		next.Status.Signature = e.signature
 		if len(ev.leftFindings) > 0 {
 			report.Partly(next, ev.leftFindings, len(ev.left), now)

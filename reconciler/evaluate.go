@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -185,7 +186,7 @@ func check(ctx context.Context, u *render.Unit, j judge, keep bool) (*checked, e
 	if err != nil {
 		return nil, fmt.Errorf("check policies of %s: %w", u.Path, err)
 	}
-	c.findings, c.warnings = append(c.findings, told.Refused...), told.Warned
+	c.findings, c.warnings = out.Redact(append(c.findings, told.Refused...)), out.Redact(told.Warned)
 	return c, nil
 }
 
@@ -203,6 +204,9 @@ func (e *evaluator) recall(u *render.Unit) *checked {
 func (e *evaluator) remember(ev *evaluation) {
 	known := make(map[string]*checked, len(ev.units))
 	for i, c := range ev.checked {
+		if slices.ContainsFunc(c.findings, dependsOnCluster) {
+			continue // the same file may be well the next time
+		}
 		if c.fields != nil {
 			c = c.without()
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,11 +22,22 @@ type mortal struct {
 	client.Backend
 	left   atomic.Int32 // transactions until death
 	stored bool
+
+	mu      sync.Mutex
+	answers []error // of the next transactions, in the place of the server's
 }
 
 var errDead = errors.New("killed")
 
 func (m *mortal) Transact(ctx context.Context, ops []client.Op, dryRun bool) ([]schema.Object, error) {
+	m.mu.Lock()
+	if len(m.answers) > 0 {
+		err := m.answers[0]
+		m.answers = m.answers[1:]
+		m.mu.Unlock()
+		return nil, err
+	}
+	m.mu.Unlock()
 	switch n := m.left.Add(-1); {
 	case n < 0:
 		return nil, errDead

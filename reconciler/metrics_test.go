@@ -58,7 +58,7 @@ func TestMetricsStages(t *testing.T) {
 	c := &v1alpha1.Commit{Spec: v1alpha1.CommitSpec{Time: metav1.Unix(998, 0)},
 		Status: v1alpha1.CommitStatus{SeenTime: micro(1000), PlannedTime: micro(1000.25), AppliedTime: micro(1000.5), HealthyTime: micro(1004.5)}}
 	m.became(c)
-	c.Spec.Time = metav1.Unix(1, 0) // long before its push
+	c.Spec.Time = metav1.Unix(-9000, 0) // long before its push
 	m.became(c)
 	m.became(&v1alpha1.Commit{})
 	want := map[string]float64{"push": 2, "plan": 0.5, "apply": 0.5, "converge": 8}

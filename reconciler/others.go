@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler/secret"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -66,6 +68,20 @@ func (r *Reconciler) planAgain(ctx context.Context) {
 	r.head, r.first, r.retry = &c, true, backoff{}
 }
 
+// refusedRetry is how soon a commit is looked at again that was refused for
+// what the cluster lacks.
+const refusedRetry = time.Minute
+
+// dependsOnCluster says whether a finding may go away without a new commit: the
+// cluster lacks a kind, a key, a namespace or variables.
+func dependsOnCluster(f v1alpha1.Finding) bool {
+	switch f.Rule {
+	case "UnknownKind", secret.RuleMissingKey, "Variable", "NoNamespace":
+		return true
+	}
+	return false
+}
+
 // newKinds looks again at a commit that has custom kinds, or one that does not
 // know a kind: the cluster serves others now.
 func (r *Reconciler) newKinds(ctx context.Context) {
@@ -75,7 +91,12 @@ func (r *Reconciler) newKinds(ctx context.Context) {
 		r.planAgain(ctx)
 		r.first = first
 	case r.head == nil && r.refused.SHA != "":
-		c := r.refused
-		r.head, r.retry = &c, backoff{}
+		r.tryRefused()
 	}
+}
+
+// tryRefused takes up the commit that was refused for what the cluster lacked.
+func (r *Reconciler) tryRefused() {
+	c := r.refused
+	r.head, r.retry, r.refused = &c, backoff{}, Commit{}
 }

@@ -37,6 +37,8 @@ type Config struct {
 	// Client writes as the user system:writ:reconciler.
 	Client client.Backend
 	Source Source
+	// Sandbox evaluates CUE within bounds of memory; nil: in this process.
+	Sandbox *render.Sandbox
 	// Catalog has the custom kinds that the cluster serves; nil: none.
 	Catalog *schema.Live
 	// Repository is the name of the Repository object. Default "cluster".
@@ -76,15 +78,17 @@ type Reconciler struct {
 	// Only the goroutine of Run touches these.
 	commit  *v1alpha1.Commit // that is applied, as last stored
 	head    *Commit          // to be done, or to be tried again
-	refused Commit           // the newest, if it was refused for a kind that nobody knows
+	refused Commit           // the newest, if it was refused for what the cluster lacks
 	current *evaluation      // of the applied commit
-	first   bool             // nothing has been applied by this process yet
-	dirty   map[render.Ref]bool
-	held    map[render.Ref]string // ops that wait, and for what
-	ours    map[render.Ref]string // versions that the last writes made
-	retry   backoff               // of the head
-	heal    backoff
-	status  time.Time // when the status may next be written; zero: nothing to write
+
+	refusedAt time.Time
+	first     bool // nothing has been applied by this process yet
+	dirty     map[render.Ref]bool
+	held      map[render.Ref]string // ops that wait, and for what
+	ours      map[render.Ref]string // versions that the last writes made
+	retry     backoff               // of the head
+	heal      backoff
+	status    time.Time // when the status may next be written; zero: nothing to write
 }
 
 // New returns a reconciler; it starts nothing.
@@ -143,6 +147,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 // step does what is due: the head, then drift, then the status.
 func (r *Reconciler) step(ctx context.Context) error {
 	now := time.Now()
+	if r.head == nil && r.refused.SHA != "" && now.Sub(r.refusedAt) >= refusedRetry {
+		r.tryRefused()
+	}
 	if r.head != nil && r.suspended() {
 		r.retry = backoff{at: now.Add(suspendCheck)}
 	}
@@ -181,6 +188,9 @@ func (r *Reconciler) wait(now time.Time) time.Duration {
 	}
 	if len(r.dirty) > 0 {
 		sooner(r.heal.at)
+	}
+	if r.refused.SHA != "" {
+		sooner(r.refusedAt.Add(refusedRetry))
 	}
 	if !r.status.IsZero() {
 		sooner(r.status)

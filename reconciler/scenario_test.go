@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +40,12 @@ type scenario struct {
 	writes int
 	files  map[string]string
 	uids   map[string]types.UID
+	// catalog has the custom kinds that the server serves.
+	catalog schema.Live
+	stops   []func()
+
+	mu     sync.Mutex
+	phases map[string][]string // of Commit objects, in their order
 
 	// One for each repository that the script names; "cluster" is the first.
 	repositories map[string]*follower
@@ -58,6 +65,7 @@ func TestScenarios(t *testing.T) {
 	}
 	for _, name := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			t.Parallel()
 			ar, err := txtar.ParseFile(name)
 			if err != nil {
 				t.Fatal(err)
@@ -69,9 +77,13 @@ func TestScenarios(t *testing.T) {
 
 func play(t *testing.T, ar *txtar.Archive) {
 	s := &scenario{t: t, fake: client.NewFake(), trees: map[string]memTree{}, shas: map[string]string{}, files: map[string]string{},
-		uids: map[string]types.UID{}, repositories: map[string]*follower{}, name: "cluster"}
+		uids: map[string]types.UID{}, phases: map[string][]string{}, repositories: map[string]*follower{}, name: "cluster"}
 	s.mortal = &mortal{Backend: s.fake}
 	s.mortal.left.Store(1 << 30)
+	s.fake.Catalog = &s.catalog
+	if err := s.fake.Cache().Subscribe(t.Context(), kind("Commit"), s.watchPhases); err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range ar.Files {
 		s.files[f.Name] = string(f.Data)
 		if tree, path, ok := strings.Cut(f.Name, "/"); ok {
@@ -83,6 +95,9 @@ func play(t *testing.T, ar *txtar.Archive) {
 	}
 	s.start()
 	defer func() {
+		for _, stop := range s.stops {
+			stop()
+		}
 		for _, f := range s.repositories {
 			f.stop()
 		}
@@ -100,6 +115,19 @@ func play(t *testing.T, ar *txtar.Archive) {
 	}
 }
 
+// watchPhases notes the phases that commits go through.
+func (s *scenario) watchPhases(ev client.Event) {
+	c, ok := ev.Object.(*v1alpha1.Commit)
+	if !ok || ev.Type == client.Deleted || c.Status.Phase == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was := s.phases[c.Name]; len(was) == 0 || was[len(was)-1] != string(c.Status.Phase) {
+		s.phases[c.Name] = append(was, string(c.Status.Phase))
+	}
+}
+
 // start runs the reconciler of the repository that commands speak of.
 func (s *scenario) start() {
 	f := s.repositories[s.name]
@@ -112,15 +140,16 @@ func (s *scenario) start() {
 	if testing.Verbose() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	r := New(Config{Client: s.mortal, Source: f.source, Repository: s.name, Spec: v1alpha1.RepositorySpec{URL: "memory", Branch: "main"}, Log: log})
+	r := New(Config{Client: s.mortal, Source: f.source, Repository: s.name, Catalog: &s.catalog,
+		Spec: v1alpha1.RepositorySpec{URL: "memory", Branch: "main"}, Log: log})
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	f.stop = func() {
+	f.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil && !errors.Is(err, errDead) {
 			s.t.Errorf("run: %v", err)
 		}
-	}
+	})
 	synctest.Wait()
 }
 
@@ -214,9 +243,9 @@ func (s *scenario) do(args []string, line string) error {
 	case "field": // field KIND KEY path value
 		return s.field(args[1], args[2], args[3], strings.Join(args[4:], " "))
 	case "delete":
-		return s.fake.Delete(ctx, kind(args[1]), schema.ParseKey(args[2]), client.DeleteOptions{})
+		return s.fake.Delete(ctx, s.kind(args[1]), schema.ParseKey(args[2]), client.DeleteOptions{})
 	case "patch": // patch KIND KEY json
-		_, err := s.fake.Patch(ctx, kind(args[1]), schema.ParseKey(args[2]), types.MergePatchType, []byte(strings.Join(args[3:], " ")), client.WriteOptions{FieldManager: "someone"})
+		_, err := s.fake.Patch(ctx, s.kind(args[1]), schema.ParseKey(args[2]), types.MergePatchType, []byte(strings.Join(args[3:], " ")), client.WriteOptions{FieldManager: "someone"})
 		return err
 	case "ready": // all Deployments, or the named ones, reach what they want
 		return s.ready(args[1:])
@@ -228,6 +257,10 @@ func (s *scenario) do(args []string, line string) error {
 		if n := s.fake.Writes() - s.writes; n != 0 {
 			return fmt.Errorf("%d writes since the mark", n)
 		}
+	case "not": // not COMMAND...: what does not hold
+		if err := s.do(args[1:], ""); err == nil {
+			return errors.New("it holds")
+		}
 	case "event": // event REASON
 		for _, e := range client.CachedList[*corev1.Event](s.fake.Cache(), "") {
 			if e.Reason == args[1] && strings.Contains(e.Message, strings.Join(args[2:], " ")) {
@@ -236,6 +269,12 @@ func (s *scenario) do(args []string, line string) error {
 		}
 		return errors.New("no such event")
 	default:
+		if c := acts[args[0]]; c != nil {
+			return c(s, args[1:])
+		}
+		if c := asserts[args[0]]; c != nil {
+			return c(s, args[1:])
+		}
 		return errors.New("unknown command")
 	}
 	return nil
@@ -298,15 +337,25 @@ func kind(name string) *schema.Resource {
 	panic("no kind " + name)
 }
 
+// kind finds one that the server serves besides the built-in ones too.
+func (s *scenario) kind(name string) *schema.Resource {
+	for _, r := range s.catalog.Load().Custom() {
+		if r.Kind == name {
+			return r
+		}
+	}
+	return kind(name)
+}
+
 func (s *scenario) exists(want bool, k, key string) error {
-	if _, ok := s.fake.Cache().Get(kind(k), schema.ParseKey(key)); ok != want {
+	if _, ok := s.fake.Cache().Get(s.kind(k), schema.ParseKey(key)); ok != want {
 		return fmt.Errorf("exists: %v", ok)
 	}
 	return nil
 }
 
 func (s *scenario) field(k, key, path, want string) error {
-	o, ok := s.fake.Cache().Get(kind(k), schema.ParseKey(key))
+	o, ok := s.fake.Cache().Get(s.kind(k), schema.ParseKey(key))
 	if !ok {
 		return errors.New("does not exist")
 	}
@@ -358,7 +407,7 @@ func (s *scenario) change(tree, action, object string, path []string) error {
 }
 
 func (s *scenario) identity(how, k, key string) error {
-	o, ok := s.fake.Cache().Get(kind(k), schema.ParseKey(key))
+	o, ok := s.fake.Cache().Get(s.kind(k), schema.ParseKey(key))
 	if !ok {
 		return errors.New("does not exist")
 	}
@@ -375,6 +424,11 @@ func (s *scenario) identity(how, k, key string) error {
 }
 
 func (s *scenario) ready(names []string) error {
+	return s.deployments(names, func(wanted int32) int32 { return wanted })
+}
+
+// deployments gives Deployments so many ready pods.
+func (s *scenario) deployments(names []string, of func(wanted int32) int32) error {
 	for _, d := range client.CachedList[*appsv1.Deployment](s.fake.Cache(), "") {
 		if len(names) > 0 && !slices.Contains(names, d.Name) {
 			continue
@@ -384,7 +438,8 @@ func (s *scenario) ready(names []string) error {
 		if d.Spec.Replicas != nil {
 			n = *d.Spec.Replicas
 		}
-		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n}
+		have := of(n)
+		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: have, AvailableReplicas: have, UnavailableReplicas: n - have}
 		if _, err := client.UpdateStatus(s.t.Context(), s.fake, d); err != nil {
 			return err
 		}

@@ -18,6 +18,13 @@ import (
 // are missing.
 func (w World) options() (render.Options, []v1alpha1.Finding) {
 	o := w.Render
+	if o.Open == nil {
+		keys, missing := w.keys()
+		if len(missing) > 0 {
+			return o, missing
+		}
+		o.Open = opener(keys)
+	}
 	if o.Variables != nil || w.Spec == nil {
 		return o, nil
 	}

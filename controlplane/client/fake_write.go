@@ -35,6 +35,8 @@ func (f *Fake) Create(_ context.Context, r *schema.Resource, o schema.Object, w 
 	})
 }
 
+var errVersionOnCreate = errors.New("resourceVersion should not be set on objects to be created")
+
 func (f *Fake) create(r *schema.Resource, o schema.Object) (schema.Object, error) {
 	next := deepCopy(o)
 	if next.GetName() == "" {
@@ -47,7 +49,7 @@ func (f *Fake) create(r *schema.Resource, o schema.Object) (schema.Object, error
 		return nil, apierrors.NewAlreadyExists(r.GroupResource(), next.GetName())
 	}
 	if next.GetResourceVersion() != "" {
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return nil, errVersionOnCreate // upstream answers 500
 	}
 	next.SetUID("")
 	next.SetCreationTimestamp(metav1.Time{})

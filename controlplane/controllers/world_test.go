@@ -107,7 +107,9 @@ func (c *cluster) start(nodes int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
 	go func() {
-		done <- controllers.Run(ctx, controllers.Config{Client: c.Backend, Cache: c.Cache(), CA: []byte("ca"), Log: slog.New(slog.NewTextHandler(c.t.Output(), nil))})
+		done <- controllers.Run(ctx, controllers.Config{Client: c.Backend, Cache: c.Cache(), CA: []byte("ca"), Server: "https://192.0.2.1:6443",
+			Tokens: controllers.Tokens{Legacy: func(*corev1.ServiceAccount, string) (string, error) { return "token", nil }},
+			Log:    slog.New(slog.NewTextHandler(c.t.Output(), nil))})
 	}()
 	go func() {
 		c.kubelet(ctx)

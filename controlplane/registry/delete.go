@@ -74,8 +74,12 @@ func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, 
 	}
 	w := g.newWrite(ctx, ov, "delete", r, "", key, client.WriteOptions{DryRun: d.DryRun})
 	w.deletion = &d
-	if err := deletePreconditions(r, old, d.Preconditions); err != nil {
+	if err := deletePreconditions(w.rule, r, old, d.Preconditions); err != nil {
 		return nil, err
+	}
+	again := old.GetDeletionTimestamp() != nil
+	if again && w.rule.held != nil && w.rule.held(old) { // a namespace that is being emptied
+		return ov.entry(r, key), nil
 	}
 	a := w.attributes(nil, old)
 	if err := g.mutate(ctx, a); err != nil {
@@ -86,7 +90,7 @@ func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, 
 	}
 
 	o := old.DeepCopyObject().(schema.Object)
-	changed := propagate(o, w.propagation(o, d.Propagation))
+	changed := (again || !w.rule.marked) && propagate(o, w.propagation(o, d.Propagation))
 	seconds, pending, graceful := int64(0), false, false
 	if w.rule.grace != nil {
 		seconds, graceful = w.rule.grace(old, d.GracePeriodSeconds)
@@ -105,7 +109,7 @@ func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, 
 	}
 	if w.begins(o, seconds) {
 		changed = true
-		if w.rule.deleting != nil {
+		if w.rule.deleting != nil && !again {
 			w.rule.deleting(o)
 		}
 	}
@@ -142,9 +146,18 @@ func (w *write) ended(o schema.Object) bool {
 	return s == nil || *s == 0
 }
 
-func deletePreconditions(r *schema.Resource, o metav1.Object, p *metav1.Preconditions) error {
-	if p == nil {
+// deletePreconditions has two texts, as upstream: kinds that something besides
+// their finalizers holds have a way of their own to be deleted.
+func deletePreconditions(rl *rule, r *schema.Resource, o metav1.Object, p *metav1.Preconditions) error {
+	switch {
+	case p == nil:
 		return nil
+	case rl.held != nil && p.UID != nil && *p.UID != o.GetUID():
+		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, o.GetUID())) //nolint:staticcheck // upstream's words
+	case rl.held != nil && p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion():
+		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf(
+			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, o.GetResourceVersion())) //nolint:staticcheck // upstream's words
 	}
 	kind := kschema.GroupResource{Group: r.Group, Resource: r.Kind} // as upstream says it here
 	if p.UID != nil && *p.UID != o.GetUID() {
@@ -197,9 +210,19 @@ func (w *write) propagation(o metav1.Object, p metav1.DeletionPropagation) metav
 	return metav1.DeletePropagationOrphan
 }
 
-// begins is begin for the kind of the write.
+// begins is begin for the kind of the write. A kind that is held by more than
+// finalizers has no grace period at first. The second request sets one of 0,
+// and counts as a change of the spec: so does upstream.
 func (w *write) begins(o metav1.Object, seconds int64) bool {
-	if !w.rule.marked || o.GetDeletionTimestamp() != nil {
+	switch begun := o.GetDeletionTimestamp() != nil; {
+	case begun && w.rule.held != nil && o.GetDeletionGracePeriodSeconds() == nil:
+		none := int64(0)
+		o.SetDeletionGracePeriodSeconds(&none)
+		if n := o.GetGeneration(); n > 0 {
+			o.SetGeneration(n + 1)
+		}
+		return true
+	case begun || !w.rule.marked:
 		return begin(o, seconds)
 	}
 	at := now()

@@ -39,16 +39,25 @@ func deviceRules(rules map[*schema.Resource]*rule) {
 	}
 	rules[schema.ResourceFor[*resourcev1.DeviceClass]()] = &rule{
 		generation: true,
-		validate:   func(o schema.Object) field.ErrorList { return deviceClassErrors(&o.(*resourcev1.DeviceClass).Spec) },
+		validateNew: func(o schema.Object) field.ErrorList {
+			return deviceClassErrors(&o.(*resourcev1.DeviceClass).Spec, nil)
+		},
+		validateUpdate: func(o, old schema.Object) field.ErrorList {
+			return deviceClassErrors(&o.(*resourcev1.DeviceClass).Spec, &old.(*resourcev1.DeviceClass).Spec)
+		},
 	}
 	rules[schema.ResourceFor[*resourcev1.ResourceSlice]()] = &rule{
-		generation: true,
-		validate:   func(o schema.Object) field.ErrorList { return deviceSliceErrors(&o.(*resourcev1.ResourceSlice).Spec) },
+		generation:   true,
+		ownImmutable: true, ownSchema: true,
+		create: func(o schema.Object) { dropOffFields(&o.(*resourcev1.ResourceSlice).Spec, nil) },
+		update: func(o, old schema.Object) {
+			dropOffFields(&o.(*resourcev1.ResourceSlice).Spec, &old.(*resourcev1.ResourceSlice).Spec)
+		},
+		validateNew: func(o schema.Object) field.ErrorList {
+			return deviceSliceErrors(&o.(*resourcev1.ResourceSlice).Spec, nil)
+		},
 		validateUpdate: func(o, old schema.Object) field.ErrorList {
-			is, was, at := o.(*resourcev1.ResourceSlice).Spec, old.(*resourcev1.ResourceSlice).Spec, field.NewPath("spec")
-			errs := keepField(at.Child("nodeName"), is.NodeName, was.NodeName)
-			errs = append(errs, keepField(at.Child("driver"), is.Driver, was.Driver)...)
-			return append(errs, keepField(at.Child("pool", "name"), is.Pool.Name, was.Pool.Name)...)
+			return deviceSliceErrors(&o.(*resourcev1.ResourceSlice).Spec, &old.(*resourcev1.ResourceSlice).Spec)
 		},
 	}
 }

@@ -35,8 +35,7 @@ func (n requestNames) has(name string) bool {
 	return ok && (!below || subs[sub])
 }
 
-// deviceClaimErrors checks which devices a claim asks for. The expressions of
-// selectors are compiled by who allocates.
+// deviceClaimErrors checks which devices a new claim asks for.
 func deviceClaimErrors(c *resourcev1.DeviceClaim, at *field.Path) field.ErrorList {
 	names := namesOf(c)
 	errs := listErrors(c.Requests, resourcev1.DeviceRequestsMaxSize, at.Child("requests"), deviceRequestErrors,
@@ -52,7 +51,7 @@ func deviceClaimErrors(c *resourcev1.DeviceClaim, at *field.Path) field.ErrorLis
 		return append(errs, field.Required(at, `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`)) // upstream's text
 	}, nil)...)
 	return append(errs, listErrors(c.Config, resourcev1.DeviceConfigMaxSize, at.Child("config"), func(k *resourcev1.DeviceClaimConfiguration, at *field.Path) field.ErrorList {
-		return append(namesErrors(k.Requests, names, at.Child("requests")), deviceConfigErrors(&k.DeviceConfiguration, at)...)
+		return append(namesErrors(k.Requests, names, at.Child("requests")), deviceConfigErrors(&k.DeviceConfiguration, false, at)...)
 	}, nil)...)
 }
 
@@ -105,7 +104,7 @@ func askedErrors(class string, selectors []resourcev1.DeviceSelector, mode resou
 	} else {
 		errs = append(errs, invalidAll(at.Child("deviceClassName"), class, validation.IsDNS1123Subdomain(class))...)
 	}
-	errs = append(errs, deviceSelectorErrors(selectors, at.Child("selectors"))...)
+	errs = append(errs, deviceSelectorErrors(selectors, false, at.Child("selectors"))...)
 	switch {
 	case mode == resourcev1.DeviceAllocationModeAll && count != 0:
 		errs = append(errs, field.Invalid(at.Child("count"), count, fmt.Sprintf("must not be specified when allocationMode is '%s'", mode)))
@@ -118,18 +117,6 @@ func askedErrors(class string, selectors []resourcev1.DeviceSelector, mode resou
 		errs = append(errs, deviceTolerationErrors(&tolerations[i], at.Child("tolerations").Index(i))...)
 	}
 	return errs
-}
-
-func deviceSelectorErrors(all []resourcev1.DeviceSelector, at *field.Path) field.ErrorList {
-	return listErrors(all, resourcev1.DeviceSelectorsMaxSize, at, func(s *resourcev1.DeviceSelector, at *field.Path) field.ErrorList {
-		switch at := at.Child("cel"); {
-		case s.CEL == nil:
-			return field.ErrorList{field.Required(at, "")}
-		case len(s.CEL.Expression) > resourcev1.CELSelectorExpressionMaxLength:
-			return field.ErrorList{field.TooLong(at.Child("expression"), "", resourcev1.CELSelectorExpressionMaxLength)}
-		}
-		return nil
-	}, nil)
 }
 
 func deviceTolerationErrors(t *resourcev1.DeviceToleration, at *field.Path) field.ErrorList {

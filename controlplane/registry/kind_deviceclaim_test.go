@@ -61,7 +61,7 @@ func TestDeviceClassErrors(t *testing.T) {
 	for name, want := range map[string][]string{
 		"example.com/gpu": nil, "gpu": {"gpu"}, "kubernetes.io/x": {"x"}, "requests.example.com/x": {"x"}, "a b/c": {"x"},
 	} {
-		errs := deviceClassErrors(&resourcev1.DeviceClassSpec{ExtendedResourceName: &name})
+		errs := deviceClassErrors(&resourcev1.DeviceClassSpec{ExtendedResourceName: &name}, nil)
 		if len(errs) != len(want) || len(errs) > 0 && errs[0].Detail != "must be a valid extended resource name" {
 			t.Errorf("%s: %v", name, errs)
 		}
@@ -70,7 +70,7 @@ func TestDeviceClassErrors(t *testing.T) {
 	wantErrors(t, "class", deviceClassErrors(&resourcev1.DeviceClassSpec{
 		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: long}}},
 		Config:    []resourcev1.DeviceClassConfiguration{{}},
-	}), []string{"spec.selectors[0].cel.expression: Too long: may not be more than 10240 bytes", "spec.config[0].opaque: Required value"})
+	}, nil), []string{"spec.selectors[0].cel.expression: Too long: may not be more than 10240 bytes", "spec.config[0].opaque: Required value"})
 }
 
 func wantErrors(t *testing.T, name string, errs field.ErrorList, want []string) {

@@ -7,27 +7,29 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// deviceConfigErrors checks what a driver is told.
-func deviceConfigErrors(c *resourcev1.DeviceConfiguration, at *field.Path) field.ErrorList {
+// deviceConfigErrors checks what a driver is told. Stored: it has been so before.
+func deviceConfigErrors(c *resourcev1.DeviceConfiguration, stored bool, at *field.Path) field.ErrorList {
 	at = at.Child("opaque")
 	if c.Opaque == nil {
 		return field.ErrorList{field.Required(at, "")}
 	}
-	return append(driverNameErrors(c.Opaque.Driver, at.Child("driver")), opaqueErrors(&c.Opaque.Parameters, at.Child("parameters"))...)
+	return append(driverNameErrors(c.Opaque.Driver, at.Child("driver")), opaqueErrors(&c.Opaque.Parameters, stored, at.Child("parameters"))...)
 }
 
-// opaqueErrors: what a driver gets is an object.
-func opaqueErrors(p *runtime.RawExtension, at *field.Path) field.ErrorList {
+// opaqueErrors: what a driver gets is an object. It may be as large as it has
+// been before.
+func opaqueErrors(p *runtime.RawExtension, stored bool, at *field.Path) field.ErrorList {
 	var v any
 	switch {
 	case len(p.Raw) == 0:
 		return field.ErrorList{field.Required(at, "")}
-	case len(p.Raw) > resourcev1.OpaqueParametersMaxLength:
+	case !stored && len(p.Raw) > resourcev1.OpaqueParametersMaxLength:
 		return field.ErrorList{field.TooLong(at, "", resourcev1.OpaqueParametersMaxLength)}
 	}
 	if err := json.Unmarshal(p.Raw, &v); err != nil {
@@ -43,11 +45,14 @@ func opaqueErrors(p *runtime.RawExtension, at *field.Path) field.ErrorList {
 }
 
 // deviceClassErrors checks which devices a class has, and what they are told.
-func deviceClassErrors(s *resourcev1.DeviceClassSpec) field.ErrorList {
+// Old is nil for a new class.
+func deviceClassErrors(s, old *resourcev1.DeviceClassSpec) field.ErrorList {
 	at := field.NewPath("spec")
-	errs := deviceSelectorErrors(s.Selectors, at.Child("selectors"))
+	selected := old != nil && equality.Semantic.DeepEqual(s.Selectors, old.Selectors)
+	told := old != nil && equality.Semantic.DeepEqual(s.Config, old.Config)
+	errs := deviceSelectorErrors(s.Selectors, selected, at.Child("selectors"))
 	errs = append(errs, listErrors(s.Config, resourcev1.DeviceConfigMaxSize, at.Child("config"), func(c *resourcev1.DeviceClassConfiguration, at *field.Path) field.ErrorList {
-		return deviceConfigErrors(&c.DeviceConfiguration, at)
+		return deviceConfigErrors(&c.DeviceConfiguration, told, at)
 	}, nil)...)
 	if n := s.ExtendedResourceName; n != nil && !isExtended(*n) {
 		errs = append(errs, field.Invalid(at.Child("extendedResourceName"), *n, "must be a valid extended resource name"))

@@ -2,18 +2,70 @@ package registry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/writ-os/writ/schema/core"
 )
 
-// deviceSliceErrors checks whose devices a slice lists, and where they are.
-func deviceSliceErrors(s *resourcev1.ResourceSliceSpec) field.ErrorList {
+// deviceSliceErrors checks whose devices a slice lists, where they are, and
+// what they are. Old is nil for a new slice.
+func deviceSliceErrors(s, old *resourcev1.ResourceSliceSpec) field.ErrorList {
 	at := field.NewPath("spec")
 	errs := driverNameErrors(s.Driver, at.Child("driver"))
 	errs = append(errs, poolErrors(&s.Pool, at.Child("pool"))...)
+	if old != nil {
+		errs = append(errs, keepField(at.Child("pool", "name"), s.Pool.Name, old.Pool.Name)...)
+		errs = append(errs, keepField(at.Child("driver"), s.Driver, old.Driver)...)
+		errs = append(errs, keepField(at.Child("nodeName"), s.NodeName, old.NodeName)...)
+	}
+	errs = append(errs, sliceNodesErrors(s, at)...)
+	if s.SharedCounters != nil && s.Devices != nil {
+		errs = append(errs, field.Invalid(at, "", "only one of `sharedCounters` or `devices` is allowed"))
+	}
+	most := resourcev1.ResourceSliceMaxDevices
+	if slices.ContainsFunc(s.Devices, advanced) {
+		most = resourcev1.ResourceSliceMaxDevicesWithAdvancedFeatures
+	}
+	errs = append(errs, listErrors(s.Devices, most, at.Child("devices"), func(d *resourcev1.Device, at *field.Path) field.ErrorList {
+		return deviceErrors(d, deviceOf(old, d.Name), s.PerDeviceNodeSelection != nil && *s.PerDeviceNodeSelection, at)
+	}, func(d resourcev1.Device) string { return d.Name })...)
+	return append(errs, listErrors(s.SharedCounters, resourcev1.ResourceSliceMaxCounterSets, at.Child("sharedCounters"), func(c *resourcev1.CounterSet, at *field.Path) field.ErrorList {
+		return append(counterNameErrors(c.Name, at.Child("name")), countersErrors(c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet, at.Child("counters"))...)
+	}, func(c resourcev1.CounterSet) string { return c.Name })...)
+}
+
+// advanced says that a device has what makes it large.
+func advanced(d resourcev1.Device) bool {
+	if len(d.Taints) > 0 || len(d.ConsumesCounters) > 0 {
+		return true
+	}
+	for _, a := range d.Attributes {
+		if hasLists(&a) {
+			return true
+		}
+	}
+	return false
+}
+
+func deviceOf(s *resourcev1.ResourceSliceSpec, name string) *resourcev1.Device {
+	if s == nil {
+		return nil
+	}
+	i := slices.IndexFunc(s.Devices, func(d resourcev1.Device) bool { return d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.Devices[i]
+}
+
+// sliceNodesErrors: there is one word on which nodes have the devices.
+func sliceNodesErrors(s *resourcev1.ResourceSliceSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	var where []string
 	if n := s.NodeName; n != nil {
 		if *n == "" {
@@ -25,6 +77,7 @@ func deviceSliceErrors(s *resourcev1.ResourceSliceSpec) field.ErrorList {
 	}
 	if s.NodeSelector != nil {
 		where = append(where, "`nodeSelector`")
+		errs = append(errs, core.NodeSelectorErrors(s.NodeSelector, at.Child("nodeSelector"))...)
 		if len(s.NodeSelector.NodeSelectorTerms) != 1 {
 			errs = append(errs, field.Invalid(at.Child("nodeSelector", "nodeSelectorTerms"), s.NodeSelector.NodeSelectorTerms, "must have exactly one node selector term"))
 		}
@@ -47,9 +100,6 @@ func deviceSliceErrors(s *resourcev1.ResourceSliceSpec) field.ErrorList {
 	case 1:
 	default:
 		errs = append(errs, field.Invalid(at, fmt.Sprintf("{%s}", strings.Join(where, ", ")), one+", but multiple fields are set"))
-	}
-	if s.SharedCounters != nil && s.Devices != nil {
-		errs = append(errs, field.Invalid(at, "", "only one of `sharedCounters` or `devices` is allowed"))
 	}
 	return errs
 }

@@ -147,6 +147,10 @@ func temporary(err error) bool {
 // findings says what the server has against one object, one for each cause.
 func findings(o *plan.Op, err error) []v1alpha1.Finding {
 	base := v1alpha1.Finding{File: o.File, Line: o.Line, Column: o.Column, Object: o.Ref.String(), Rule: rule(err), Message: err.Error()}
+	if o.Sealed {
+		base.Message, base.Hint = "the server refuses the object ("+base.Rule+")", "its words are hidden, since the manifest is encrypted"
+		return []v1alpha1.Finding{base}
+	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
 		return []v1alpha1.Finding{base}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler"
+	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/report"
 	"github.com/writ-os/writ/reconciler/source"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -109,7 +110,13 @@ func (b *bisector) search(ctx context.Context, line []source.Commit) error {
 		return fmt.Errorf("the good commit %s is bad itself: %s", short(first.Commit), first.Reason)
 	}
 	b.out.First = last
-	for lo, hi := 0, len(line)-1; hi-lo > 1; {
+	lo, hi := b.recorded(line)
+	if hi < len(line)-1 {
+		if b.out.First, err = b.judge(ctx, line[hi]); err != nil {
+			return err
+		}
+	}
+	for hi-lo > 1 {
 		mid := lo + (hi-lo)/2
 		s, err := b.judge(ctx, line[mid])
 		if err != nil {
@@ -122,6 +129,30 @@ func (b *bisector) search(ctx context.Context, line []source.Commit) error {
 		}
 	}
 	return nil
+}
+
+// recorded narrows the line by what the cluster remembers: the first commit
+// that failed there, and the last before it that became healthy. What happened
+// counts for more than what a plan of today says.
+func (b *bisector) recorded(line []source.Commit) (good, bad int) {
+	phase := func(i int) v1alpha1.CommitPhase {
+		if tried := b.tried[line[i].SHA]; tried != nil {
+			return tried.Status.Phase
+		}
+		return ""
+	}
+	bad = len(line) - 1
+	for i := 1; i < bad; i++ {
+		if phase(i) == v1alpha1.CommitFailed {
+			bad = i
+		}
+	}
+	for i := 1; i < bad; i++ {
+		if phase(i) == v1alpha1.CommitHealthy {
+			good = i
+		}
+	}
+	return good, bad
 }
 
 func (b *bisector) judge(ctx context.Context, c source.Commit) (*Step, error) {
@@ -156,10 +187,7 @@ func (b *bisector) decide(ctx context.Context, c source.Commit, s *Step) error {
 		s.Findings, err = reconciler.Check(ctx, t)
 	} else {
 		s.How = "plan"
-		p, planErr := planTree(ctx, t, c, b.reader, b.options)
-		if err = planErr; err == nil {
-			s.Findings = p.Findings
-		}
+		s.Findings, err = b.plan(ctx, t, c)
 	}
 	if err != nil {
 		return err
@@ -171,6 +199,21 @@ func (b *bisector) decide(ctx context.Context, c source.Commit, s *Step) error {
 		}
 	}
 	return nil
+}
+
+// plan are the findings of a plan. An old commit lacks much of what is in the
+// cluster now: how much it would delete says nothing of it.
+func (b *bisector) plan(ctx context.Context, t render.Tree, c source.Commit) ([]v1alpha1.Finding, error) {
+	w, err := readWorld(ctx, b.reader, b.options.repository(), t)
+	if err != nil {
+		return nil, err
+	}
+	w.AllowDeletes = true
+	p, err := reconciler.Plan(ctx, t, c, w)
+	if err != nil {
+		return nil, err
+	}
+	return p.Findings, nil
 }
 
 // between are the commits from good to bad along first parents, both included,

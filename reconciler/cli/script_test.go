@@ -130,6 +130,11 @@ func (s *script) git(args ...string) string {
 func (s *script) do(line string) {
 	s.Helper()
 	args := strings.Fields(line)
+	for i, a := range args {
+		if sha := s.sha[strings.TrimPrefix(a, "@")]; sha != "" && a[0] == '@' {
+			args[i] = sha[:8] // as people who have no clone name a commit
+		}
+	}
 	switch verb := args[0]; verb {
 	case "commit", "remove":
 		s.commit(args[1], args[2:])
@@ -231,9 +236,13 @@ func (s *script) record(name string, status v1alpha1.CommitStatus) {
 	seen := time.Now().Add(-time.Hour).Add(time.Duration(s.minute(name)) * 5 * time.Minute)
 	at := func(d time.Duration) *metav1.MicroTime { m := metav1.NewMicroTime(seen.Add(d)); return &m }
 	status.SeenTime = at(0)
-	if status.Reason == "Refused" {
+	switch status.Reason {
+	case "Refused":
 		status.FailedTime = at(3 * time.Millisecond)
-	} else {
+	case report.ReasonLate:
+		status.RenderedTime, status.PlannedTime, status.AppliedTime = at(4*time.Millisecond), at(6*time.Millisecond), at(9*time.Millisecond)
+		status.FailedTime = at(time.Minute)
+	default:
 		status.RenderedTime, status.PlannedTime, status.AppliedTime = at(4*time.Millisecond), at(6*time.Millisecond), at(9*time.Millisecond)
 		status.HealthyTime = at(2*time.Second + 9*time.Millisecond)
 	}
@@ -243,7 +252,10 @@ func (s *script) record(name string, status v1alpha1.CommitStatus) {
 }
 
 func (s *script) back(name, to string) {
-	s.record(name, v1alpha1.CommitStatus{Phase: v1alpha1.CommitFailed, Reason: report.ReasonLate, Message: "1 object not healthy after 10m0s", RolledBackTo: s.sha[to]})
+	s.record(name, v1alpha1.CommitStatus{Phase: v1alpha1.CommitFailed, Reason: report.ReasonLate, Message: "1 object not healthy after 10m0s", Objects: 2, Ready: 1, Created: 1,
+		Unhealthy:    []v1alpha1.ObjectHealth{{Object: "ConfigMap/shop/b", Health: "Missing", Message: "does not exist"}},
+		Signature:    &v1alpha1.CommitSignature{State: "Verified", Key: "SHA256:abc", Signer: "Ann"},
+		RolledBackTo: s.sha[to]})
 	s.repository(func(r *v1alpha1.RepositoryStatus) { r.Head, r.Applied = s.sha[name], s.sha[to] })
 }
 

@@ -246,7 +246,18 @@ func (o *origin) locate(ctx context.Context, at *clone, sha string, m *manifest)
 	}
 	f := o.Field
 	v, ok := valueAt(fields, f.Path)
-	if !ok {
+	if !ok && m.Resource.Kind == "Secret" {
+		// The renderer has put what stringData declares into data.
+		if rest, is := strings.CutPrefix(f.Path, "stringData."); is {
+			f.Path = "data." + rest
+			v, ok = valueAt(fields, f.Path)
+		}
+	}
+	switch {
+	case !ok && f.Live == "" && m.Resource.Kind != "Secret":
+		o.Note = "neither Git nor the cluster has such a field"
+		return nil
+	case !ok:
 		o.Note = "no line declares the field: it has its default, or a controller has set it"
 		return nil
 	}
@@ -321,11 +332,11 @@ func (f *fieldOrigin) write(row func(label, format string, args ...any), opt Opt
 		row("written in", "%s:%d  %s", f.File, f.Line, f.Text)
 	}
 	if b := f.Blame; b != nil {
-		label := "by"
+		older := ""
 		if b.Boundary {
-			label = "by or before"
+			older = " or before: the clone's history begins there"
 		}
-		row(label, "%s  %s  by %s, %s", short(b.Commit), b.Message, author(b.Author), b.Time)
+		row("line from", "%s  %s  by %s, %s%s", short(b.Commit), b.Message, author(b.Author), b.Time, older)
 	}
 	if l := f.Last; l != nil {
 		row("last change", "%s  %s", short(l.Commit), arrow(opt, l.Path, l.Old, l.New))

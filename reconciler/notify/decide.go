@@ -62,6 +62,17 @@ type Message struct {
 	Notification string
 	Commit       *v1alpha1.Commit
 	Mark         Mark
+	// With is the commit that Commit came in with, where it has no object of
+	// its own; nil: it has.
+	With *v1alpha1.Commit
+}
+
+// about is the commit whose object and page the message is about.
+func (m *Message) about() *v1alpha1.Commit {
+	if m.With != nil {
+		return m.With
+	}
+	return m.Commit
 }
 
 // Decide says what is to be told of a commit: one Message at most for each

@@ -315,6 +315,33 @@ func TestForgeEnds(t *testing.T) {
 	})
 }
 
+// Commits without an object, as those between two polls, end as the one that
+// they came in with.
+func TestBetween(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := v1alpha1.Notification{Name: "f", Type: "gitea", Secret: "flux/forge"}
+		r, c := &receiver{}, client.NewFake(repository(n, hook("chat")), secret("flux", "forge", map[string]string{"token": "one"}), commit(1, healthy))
+		var asked []string
+		between := func(repository, old, new string) ([]string, error) {
+			asked = append(asked, repository+" "+old[:2]+" "+new[:2])
+			return []string{"99" + sha[2:], "88" + sha[2:], commit(1, "").Spec.SHA}, nil
+		}
+		defer running(t, c, r, func(cfg *Config) { cfg.Between = between })()
+		synctest.Wait()
+		c.Put(commit(2, applied))
+		synctest.Wait()
+		move(t, c, commit(2, healthy))
+		synctest.Wait()
+		got := r.heard()
+		if want := "git.example.org 99 success, git.example.org 88 success, git.example.org c0 success"; !strings.Contains(strings.ReplaceAll(got, ", chat.example.org c0 healthy", ""), want) {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+		if strings.Count(got, "99 ") != 1 || len(asked) != 1 || asked[0] != "shop b0 c0" {
+			t.Errorf("heard %q, asked %q", got, asked)
+		}
+	})
+}
+
 // What one commit is refused for does not hold up the next. A Secret that
 // comes late is in time; after that people are told, without the secret.
 func TestRefused(t *testing.T) {

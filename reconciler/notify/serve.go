@@ -31,7 +31,9 @@ func (n *Notifier) serve(ctx context.Context, repository string, q *queue) {
 		case arrived:
 			n.count(repository, q, "sent")
 			log.Debug("notification sent", "commit", it.Commit.Spec.SHA, "phase", it.Mark.Phase)
-			n.note(ctx, q, &it.Message)
+			if it.With == nil {
+				n.note(ctx, q, &it.Message)
+			}
 		case again:
 			n.count(repository, q, "retried")
 			if q.failing() == 1 || it.refusals == 1 {
@@ -60,7 +62,7 @@ func (n *Notifier) send(ctx context.Context, s *sender, repository string, q *qu
 	}
 	t.cluster = n.cfg.Cluster
 	if n.cfg.Page != nil {
-		t.page = n.cfg.Page(m.Commit)
+		t.page = n.cfg.Page(m.about())
 	}
 	c, err := newCall(m, q.n.Type, t)
 	if err != nil {
@@ -102,7 +104,7 @@ func (n *Notifier) drop(ctx context.Context, q *queue, it *item, cause error) {
 	n.count(c.Spec.Repository, q, "dropped")
 	n.log.Warn("notification given up", "repository", c.Spec.Repository, "notification", q.n.Name, "commit", c.Spec.SHA, "phase", it.Mark.Phase, "err", cause)
 	text := "notification " + q.n.Name + " (" + string(it.Mark.Phase) + ") given up: " + cause.Error()
-	if _, err := client.Create(ctx, n.cfg.Client, report.Event(c, "Warning", "NotificationFailed", text, time.Now()), client.WriteOptions{}); err != nil && ctx.Err() == nil {
+	if _, err := client.Create(ctx, n.cfg.Client, report.Event(it.about(), "Warning", "NotificationFailed", text, time.Now()), client.WriteOptions{}); err != nil && ctx.Err() == nil {
 		n.log.Debug("event not stored", "err", err)
 	}
 }

@@ -84,7 +84,7 @@ func (c *computation) object(d *Desired) {
 	if other, ok := c.others[d.Ref]; ok && !c.keeps(d, other) {
 		return
 	}
-	if c.in.Unreadable != nil && c.in.Unreadable(d.Resource) {
+	if d.Masked || c.in.Unreadable != nil && c.in.Unreadable(d.Resource) {
 		c.unreadable(d)
 		return
 	}
@@ -131,7 +131,7 @@ func (c *computation) compare(d *Desired, live schema.Object, exists bool) {
 		c.plan.Unchanged++
 		return
 	}
-	op.Action, op.Diffs = Update, show(d.Resource, found.changes)
+	op.Action, op.Diffs = Update, show(&d.Head, found.changes)
 	if fixed := immutable(d, found.changes); len(fixed) > 0 {
 		c.replace(d, &op, live, fixed)
 	}

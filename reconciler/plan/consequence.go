@@ -16,13 +16,14 @@ import (
 // hidden stands for a value that is not shown.
 const hidden = "(hidden)"
 
-// show turns changes into what people see. Values of Secrets are not among it.
-func show(r *schema.Resource, changes []change) []Diff {
-	secret := r.Kind == "Secret" && r.Group == ""
+// show turns changes into what people see. Values of Secrets, and of what is
+// encrypted in the repository, are not among it.
+func show(h *render.Head, changes []change) []Diff {
+	secret := h.Resource.Kind == "Secret" && h.Resource.Group == ""
 	out := make([]Diff, 0, len(changes))
 	for _, c := range changes {
 		d := Diff{Path: pathText(c.path), Old: text(c.old), New: text(c.new)}
-		if secret && (strings.HasPrefix(d.Path, "data") || strings.HasPrefix(d.Path, "stringData")) {
+		if h.Sealed || secret && (strings.HasPrefix(d.Path, "data") || strings.HasPrefix(d.Path, "stringData")) {
 			d.Old, d.New = mask(d.Old), mask(d.New)
 		}
 		out = append(out, d)
@@ -72,6 +73,9 @@ func immutable(d *Desired, changes []change) []fixedField {
 func (c *computation) replace(d *Desired, op *Op, live schema.Object, fixed []fixedField) {
 	if !replaceable(op.Object.GetAnnotations()) {
 		for _, f := range fixed {
+			if d.Sealed {
+				f.old = hidden
+			}
 			c.find(d.Head, f.path, "Immutable", fmt.Sprintf("%s of a %s cannot be changed once it is set (it is %s)", f.fixed, d.Resource.Kind, f.old),
 				"give the object another name, or let it be deleted and made anew: annotate it with "+v1alpha1.ReplaceAnnotation+": allowed")
 		}

@@ -68,8 +68,8 @@ type Plan struct {
 	// Inventories are to be written in the same transaction.
 	Inventories  []InventoryOp
 	Consequences []Consequence
-	// Findings are why the plan must not be applied.
-	Findings []v1alpha1.Finding
+	// Findings are why the plan must not be applied; Warnings hold nothing up.
+	Findings, Warnings []v1alpha1.Finding
 }
 
 // InventoryOp is the write of one inventory. Object is nil for a deletion;

@@ -59,6 +59,9 @@ func (p *Plan) Write(w io.Writer, s Style) error {
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", s.paint(red, "!"), c.Object, c.Message)
 	}
+	for _, f := range p.Warnings {
+		fmt.Fprintf(&b, "%s %s: %s\n", s.paint(yellow, "warning:"), place(f), f.Message)
+	}
 	if len(p.Ops) > 0 {
 		b.WriteString("\n")
 	}
@@ -128,13 +131,14 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		Objects      []opJSON           `json:"objects"`
 		Consequences []Consequence      `json:"consequences,omitempty"`
 		Findings     []v1alpha1.Finding `json:"findings,omitempty"`
+		Warnings     []v1alpha1.Finding `json:"warnings,omitempty"`
 		Create       int                `json:"create"`
 		Update       int                `json:"update"`
 		Delete       int                `json:"delete"`
 		Replace      int                `json:"replace"`
 		Unchanged    int                `json:"unchanged"`
 		Shadowed     int                `json:"shadowed"`
-	}{[]opJSON{}, p.Consequences, p.Findings, p.Count(Create), p.Count(Update), p.Count(Delete), p.Count(Replace), p.Unchanged, p.Shadowed}
+	}{[]opJSON{}, p.Consequences, p.Findings, p.Warnings, p.Count(Create), p.Count(Update), p.Count(Delete), p.Count(Replace), p.Unchanged, p.Shadowed}
 	for i := range p.Ops {
 		o := &p.Ops[i]
 		out.Objects = append(out.Objects, opJSON{o.Action, o.Resource.APIVersion(), o.Resource.Kind, o.Key.Namespace, o.Key.Name, o.File, o.Line, o.Diffs})

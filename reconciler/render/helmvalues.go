@@ -40,10 +40,11 @@ func (h *helm) readValues() (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		data, refused := h.out.unit.opts.open(p, data)
-		if len(refused) > 0 {
-			return nil, &findingError{refused[0]}
+		opened := h.out.open(p, data)
+		if len(opened.Findings) > 0 {
+			return nil, &findingError{opened.Findings[0]}
 		}
+		data = opened.Data
 		var bad Rendered
 		readYAML(&bad, p, data, func(n *node) {
 			substitute(h.out, n)

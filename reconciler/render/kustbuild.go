@@ -162,8 +162,9 @@ func (b *build) fileSystem(out *Rendered) (filesys.FileSystem, map[string][]byte
 		if err != nil {
 			return nil, nil, err
 		}
-		data, refused := out.unit.opts.open(f.Path, data)
-		out.Findings = append(out.Findings, refused...)
+		opened := out.open(f.Path, data)
+		out.Findings = append(out.Findings, opened.Findings...)
+		data = opened.Data
 		contents[f.Path] = data
 		if f.Path == b.root.file.Path && !b.keepsOrigin() {
 			if data, err = withOrigin(data); err != nil {

@@ -32,6 +32,10 @@ type Head struct {
 	// it.
 	Hash string
 
+	// Sealed says that the manifest is encrypted in the repository: its values
+	// are shown to nobody. Masked says that it was read without the key.
+	Sealed, Masked bool
+
 	// Wave and DependsOn are what the annotations of that name say: the
 	// object's place among the others of the commit.
 	Wave      int
@@ -65,6 +69,9 @@ type Rendered struct {
 
 	unit      *Unit  // that is being rendered; nil in none
 	namespace string // of objects that name none
+
+	sealed, masked bool
+	redact         []func([]v1alpha1.Finding) []v1alpha1.Finding
 }
 
 func (r *Rendered) find(f v1alpha1.Finding) { r.Findings = append(r.Findings, f) }

@@ -13,6 +13,7 @@ import (
 
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/writ-os/writ/reconciler/secret"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -27,8 +28,8 @@ type Options struct {
 	// KindsHash changes when Kinds answers otherwise than before.
 	KindsHash string
 	// Open turns what a file holds into what is rendered, line by line: it
-	// decrypts. Its findings keep the file out. nil: files are as they are.
-	Open func(path string, data []byte) ([]byte, []v1alpha1.Finding)
+	// decrypts. nil: files are as they are.
+	Open func(path string, data []byte) Opened
 	// Sandbox evaluates CUE packages within bounds of time and memory; nil: they
 	// are evaluated in this process, within a time.
 	Sandbox *Sandbox
@@ -49,12 +50,52 @@ func (o *Options) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// open applies Open.
-func (o *Options) open(path string, data []byte) ([]byte, []v1alpha1.Finding) {
-	if o == nil || o.Open == nil {
-		return data, nil
+// Opened is a file as it is rendered.
+type Opened struct {
+	Data []byte
+	// Sealed says that the file was encrypted. Masked says that it still is:
+	// its values mean nothing, and Opaque that even its shape is not known.
+	Sealed, Masked, Opaque bool
+	// Findings keep the file out.
+	Findings []v1alpha1.Finding
+	// Redact takes what was decrypted out of findings.
+	Redact func([]v1alpha1.Finding) []v1alpha1.Finding
+}
+
+// open applies Open, and notes what that means for the unit.
+func (out *Rendered) open(path string, data []byte) Opened {
+	o := Opened{Data: data}
+	if u := out.unit; u != nil && u.opts != nil && u.opts.Open != nil {
+		o = u.opts.Open(path, data)
 	}
-	return o.Open(path, data)
+	if o.Sealed {
+		out.sealed, out.masked = true, out.masked || o.Masked
+		out.redact = append(out.redact, o.Redact)
+	}
+	return o
+}
+
+// Redact takes what was decrypted out of findings about the unit.
+func (out *Rendered) Redact(findings []v1alpha1.Finding) []v1alpha1.Finding {
+	for _, redact := range out.redact {
+		if redact != nil {
+			findings = redact(findings)
+		}
+	}
+	return findings
+}
+
+// seal marks the manifests of an encrypted unit. Their hashes are made of the
+// encrypted file, so that nobody can try out values against them.
+func (out *Rendered) seal() {
+	if !out.sealed {
+		return
+	}
+	for i := range out.Manifests {
+		m := &out.Manifests[i]
+		m.Sealed, m.Masked = true, out.masked
+		m.Hash = secret.ObjectHash(out.unit.Hash, i)
+	}
 }
 
 // kind finds the resource of a manifest; nil: there is none.

@@ -13,6 +13,9 @@ import (
 // of ctx; everything that is wrong with the content is a finding.
 func Render(ctx context.Context, u *Unit) (*Rendered, error) {
 	out, err := renderUnit(ctx, u)
+	if out != nil {
+		out.seal()
+	}
 	if out != nil && len(out.Findings) > maxFindings {
 		out.Findings = out.Findings[:maxFindings]
 	}
@@ -39,20 +42,20 @@ func renderUnit(ctx context.Context, u *Unit) (*Rendered, error) {
 		out.find(tooLarge(u.Path, int64(len(data))))
 		return out, nil
 	}
-	var refused []v1alpha1.Finding
-	if data, refused = u.opts.open(u.Path, data); len(refused) > 0 {
-		out.Findings = refused
+	opened := out.open(u.Path, data)
+	if out.Findings = opened.Findings; len(opened.Findings) > 0 || opened.Opaque {
 		return out, nil
 	}
+	data = opened.Data
 	if f, bad := checkText(u.Path, data); bad {
 		out.find(f)
 		return out, nil
 	}
 	if len(u.charts) > 0 {
 		return renderBounded(ctx, u, "chart", func() *Rendered {
-			out := &Rendered{unit: u}
-			renderFile(out, u, data)
-			return out
+			chart := &Rendered{unit: u, sealed: out.sealed, masked: out.masked, redact: out.redact}
+			renderFile(chart, u, data)
+			return chart
 		})
 	}
 	renderFile(out, u, data)

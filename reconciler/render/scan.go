@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/writ-os/writ/reconciler/secret"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -100,7 +101,7 @@ func (s *scanner) scan(files []File) ([]Unit, []v1alpha1.Finding, error) {
 		case !isManifestFile(f.Path) || taken(f.Path):
 		default:
 			u := Unit{Path: f.Path, Hash: f.Blob, file: f, opts: &s.opts}
-			if ext == ".json" {
+			if path.Ext(secret.PlainName(f.Path)) == ".json" {
 				u.format = formatJSON
 			}
 			if err := s.addReleases(&u, f); err != nil {
@@ -176,7 +177,7 @@ func hidden(p string) bool {
 }
 
 func isManifestFile(p string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(p))
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(secret.PlainName(p)))
 }
 
 func wanted(p string) bool {

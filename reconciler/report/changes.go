@@ -33,6 +33,20 @@ func changes(s *v1alpha1.CommitStatus, p *plan.Plan) {
 	}
 }
 
+// Continued adds what an earlier step of the same commit did: what waited for
+// others enters later.
+func Continued(c, before *v1alpha1.Commit) {
+	s, b := &c.Status, &before.Status
+	s.Created, s.Updated, s.Deleted = s.Created+b.Created, s.Updated+b.Updated, s.Deleted+b.Deleted
+	s.Unchanged = max(0, s.Unchanged-b.Created-b.Updated)
+	s.Changes = append(append([]v1alpha1.CommitChange{}, b.Changes...), s.Changes...)
+	if n := len(s.Changes) - maxChanges; n > 0 {
+		s.Changes, s.ChangesOmitted = s.Changes[:maxChanges], s.ChangesOmitted+int32(n)
+	}
+	s.ChangesOmitted += b.ChangesOmitted
+	s.SeenTime, s.PlannedTime, s.AppliedTime = b.SeenTime, b.PlannedTime, b.AppliedTime
+}
+
 func change(o *plan.Op) v1alpha1.CommitChange {
 	out := v1alpha1.CommitChange{Action: string(o.Action), Object: o.Ref.String(), File: o.File, Line: o.Line}
 	for _, d := range o.Diffs[:min(len(o.Diffs), maxFields)] {

@@ -54,5 +54,5 @@ func detail(err *field.Error) string {
 		value, _ := json.Marshal(err.BadValue)
 		return fmt.Sprintf("%s: %.200s", err.Type, value)
 	}
-	return err.Detail
+	return strings.TrimPrefix(err.Detail, err.Field+" in body ")
 }

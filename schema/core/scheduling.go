@@ -64,6 +64,13 @@ func (c *check) weight(w int32, at *field.Path) {
 	}
 }
 
+// NodeSelectorErrors checks which nodes something is about.
+func NodeSelectorErrors(s *corev1.NodeSelector, at *field.Path) field.ErrorList {
+	c := &check{}
+	c.nodeSelector(s, at)
+	return c.errs
+}
+
 func (c *check) nodeSelector(s *corev1.NodeSelector, at *field.Path) {
 	at = at.Child("nodeSelectorTerms")
 	if len(s.NodeSelectorTerms) == 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/writ-os/writ/examples"
 	"github.com/writ-os/writ/reconciler"
 	"github.com/writ-os/writ/reconciler/receive"
+	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/source"
 	"github.com/writ-os/writ/reconciler/webhook"
 	"github.com/writ-os/writ/schema"
@@ -59,12 +61,23 @@ func newRepository(cfg Config, c client.Backend, catalog *schema.Live, metrics p
 		return nil, err
 	}
 	r.source = source.New(from)
-	r.reconciler = reconciler.New(reconciler.Config{Client: c, Source: reconciler.Git(r.source, cfg.Repository.path()), Catalog: catalog,
+	sandbox := newSandbox(cfg.Log)
+	r.reconciler = reconciler.New(reconciler.Config{Client: c, Sandbox: sandbox, Source: reconciler.Git(r.source, cfg.Repository.path()), Catalog: catalog,
 		Repository: RepositoryName, Spec: cfg.Repository.spec(), Log: cfg.Log.With("part", "reconciler"), Metrics: metrics})
-	others := opener{dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
+	others := opener{sandbox: sandbox, dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
 	r.fleet = reconciler.NewFleet(reconciler.FleetConfig{Client: c, Except: RepositoryName, Open: others.open, Log: cfg.Log.With("part", "fleet")})
 	r.webhooks = r.hooks(c.Cache())
 	return r, nil
+}
+
+// newSandbox evaluates CUE in a child of this very binary.
+func newSandbox(log *slog.Logger) *render.Sandbox {
+	binary, err := os.Executable()
+	if err != nil {
+		log.Warn("CUE packages are evaluated in this process: their memory is not bounded", "err", err)
+		return nil
+	}
+	return render.NewSandbox(binary)
 }
 
 // auth reads the files that the flags name.

@@ -1,0 +1,49 @@
+package reconciler
+
+import (
+	"fmt"
+
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/secret"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// keys are those that open what is encrypted in the repository; none where the
+// Repository names none.
+func (w World) keys() (*secret.Keyring, []v1alpha1.Finding) {
+	if w.Spec == nil || w.Spec.Decryption == nil || w.Live == nil {
+		return nil, nil
+	}
+	name := w.Spec.Decryption.Secret
+	missing := func(message string) []v1alpha1.Finding {
+		return []v1alpha1.Finding{{Rule: secret.RuleMissingKey, Object: "Secret/" + name, Field: "spec.decryption.secret", Message: message,
+			Hint: "create the Secret on the server, with age identities under names that end in .agekey and OpenPGP keys under names that end in .asc"}}
+	}
+	data := SecretData(w.Live, name)
+	if data == nil {
+		return nil, missing(fmt.Sprintf("the keys that open encrypted files are in the Secret %s, which is not there", name))
+	}
+	keys, err := secret.New(data)
+	if err != nil {
+		return nil, missing(err.Error())
+	}
+	return keys, nil
+}
+
+// opener decrypts files in memory.
+func opener(keys *secret.Keyring) func(string, []byte) render.Opened {
+	return func(path string, data []byte) render.Opened {
+		return opened(keys.Open(path, data), data, false)
+	}
+}
+
+// Mask reads encrypted files without a key: values that mean nothing stand in
+// the place of those that are encrypted.
+func Mask(path string, data []byte) render.Opened { return opened(secret.Mask(path, data), data, true) }
+
+func opened(o *secret.Opened, data []byte, masked bool) render.Opened {
+	if !o.Encrypted {
+		return render.Opened{Data: data, Findings: o.Findings}
+	}
+	return render.Opened{Data: o.Plain, Sealed: true, Masked: masked, Opaque: o.Opaque, Findings: o.Findings, Redact: o.Redact}
+}
