@@ -6,14 +6,15 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/writ-os/writ/reconciler/health"
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/policy"
 	"github.com/writ-os/writ/reconciler/render"
-	"github.com/writ-os/writ/reconciler/validate"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -25,6 +26,8 @@ type evaluation struct {
 	findings []v1alpha1.Finding
 	warnings []v1alpha1.Finding // of policies that only warn
 	judge    judge
+	health   *health.Rules
+	done     time.Time // when all was rendered and validated
 
 	// left are the paths of units that are left out, with what is wrong with
 	// them, where the repository goes on without.
@@ -55,15 +58,11 @@ type evaluator struct {
 	memory   render.Memory
 	policies *policy.Set // of the last tree
 	complain []v1alpha1.Finding
+	health   *health.Rules // of the last tree
+	unwell   []v1alpha1.Finding
 
 	catalog     *schema.Live // nil: built-in kinds alone
 	definitions definitions
-}
-
-// judge is what units are held against besides the definitions of their kinds.
-type judge struct {
-	policies *policy.Set
-	kinds    *kinds
 }
 
 func newEvaluator() *evaluator { return &evaluator{known: map[string]*checked{}} }
@@ -79,8 +78,14 @@ func (e *evaluator) evaluate(ctx context.Context, t render.Tree, keep func(*rend
 	}
 	catalog := e.catalog.Load()
 	ks := e.definitions.kindsOf(catalog, nil)
+	given := o.Kinds // of the cluster, for who plans from outside
 	o.Memory = &e.memory
-	o.Kinds = func(gvk kschema.GroupVersionKind) *schema.Resource { return ks.find(gvk) }
+	o.Kinds = func(gvk kschema.GroupVersionKind) *schema.Resource {
+		if r := ks.find(gvk); r != nil || given == nil {
+			return r
+		}
+		return given(gvk)
+	}
 	units, findings, err := render.Scan(t, o)
 	if err != nil {
 		return nil, fmt.Errorf("scan tree: %w", err)
@@ -89,7 +94,12 @@ func (e *evaluator) evaluate(ctx context.Context, t render.Tree, keep func(*rend
 	if err != nil {
 		return nil, fmt.Errorf("read policies: %w", err)
 	}
-	ev := &evaluation{units: units, checked: make([]*checked, len(units)), findings: append(findings, complaints...), judge: judge{rules, ks}}
+	judged, unwell, err := e.healthRules(t)
+	if err != nil {
+		return nil, fmt.Errorf("read health rules: %w", err)
+	}
+	findings = append(append(findings, complaints...), unwell...)
+	ev := &evaluation{units: units, checked: make([]*checked, len(units)), findings: findings, judge: judge{rules, ks}, health: judged}
 	if err := e.pass(ctx, ev, keep, func(c *checked) bool { return c == nil }); err != nil {
 		return nil, err
 	}
@@ -104,6 +114,7 @@ func (e *evaluator) evaluate(ctx context.Context, t render.Tree, keep func(*rend
 		}
 	}
 	e.remember(ev)
+	ev.done = time.Now()
 	for _, c := range ev.checked {
 		ev.findings = append(ev.findings, c.findings...)
 		ev.warnings = append(ev.warnings, c.warnings...)
@@ -132,62 +143,6 @@ func (e *evaluator) pass(ctx context.Context, ev *evaluation, keep func(*render.
 		})
 	}
 	return g.Wait()
-}
-
-// same says whether a unit was held against the same as now. One that depends
-// on custom kinds may have been judged with those of the commit, which the
-// first pass does not know yet.
-func (j judge) same(c *checked) bool {
-	return c.policies == j.policies.Hash() && (!c.isCustom() || c.kinds == j.kinds.hash)
-}
-
-// rules reads the policies of a tree, or remembers them.
-func (e *evaluator) rules(t render.Tree) (*policy.Set, []v1alpha1.Finding, error) {
-	e.mu.Lock()
-	known, complaints := e.policies, e.complain
-	e.mu.Unlock()
-	set, findings, err := policy.Reload(t, known, complaints)
-	if err != nil {
-		return nil, nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.policies, e.complain = set, findings
-	return set, findings, nil
-}
-
-// check renders and validates one unit, and holds it against the policies.
-func check(ctx context.Context, u *render.Unit, j judge, keep bool) (*checked, error) {
-	out, err := render.Render(ctx, u)
-	if err != nil {
-		return nil, fmt.Errorf("render %s: %w", u.Path, err)
-	}
-	c := &checked{hash: u.Hash, policies: j.policies.Hash(), kinds: j.kinds.hash, findings: out.Findings,
-		heads: make([]render.Head, len(out.Manifests)), definitions: definitionsIn(out.Manifests)}
-	for _, f := range out.Findings {
-		c.unknown = c.unknown || f.Rule == "UnknownKind"
-	}
-	if keep {
-		c.fields = make([][]byte, len(out.Manifests))
-	}
-	for i := range out.Manifests {
-		m := &out.Manifests[i]
-		c.heads[i] = m.Head
-		if m.Resource.Custom != nil {
-			c.findings = append(c.findings, validate.Custom(ctx, m, j.kinds.rules(m.Resource))...)
-		} else {
-			c.findings = append(c.findings, validate.Manifest(m)...)
-		}
-		if keep {
-			c.fields[i] = m.JSON
-		}
-	}
-	told, err := j.policies.Check(ctx, out.Manifests)
-	if err != nil {
-		return nil, fmt.Errorf("check policies of %s: %w", u.Path, err)
-	}
-	c.findings, c.warnings = out.Redact(append(c.findings, told.Refused...)), out.Redact(told.Warned)
-	return c, nil
 }
 
 func (e *evaluator) recall(u *render.Unit) *checked {

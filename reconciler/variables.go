@@ -18,6 +18,9 @@ import (
 // are missing.
 func (w World) options() (render.Options, []v1alpha1.Finding) {
 	o := w.Render
+	if o.Kinds == nil && w.Kinds != nil {
+		o.Kinds = w.Kinds
+	}
 	if o.Open == nil {
 		keys, missing := w.keys()
 		if len(missing) > 0 {

@@ -29,9 +29,11 @@ type watch struct {
 
 	mu       sync.Mutex
 	declared map[render.Ref]struct{}
+	awaited  map[render.Ref]struct{} // objects of others that declared ones depend on
 	pending  map[render.Ref]pending
 
 	// Only the reconciler's goroutine touches these.
+	rules      *health.Rules // of the commit; nil: the built-in judgement
 	subscribed map[*schema.Resource]bool
 	unhealthy  map[render.Ref]health.Health
 }
@@ -58,18 +60,42 @@ func (w *watch) follow(ctx context.Context, heads []render.Head) error {
 	maps.DeleteFunc(w.pending, func(ref render.Ref, _ pending) bool { _, ok := declared[ref]; return !ok })
 	w.mu.Unlock()
 	for i := range heads {
-		r := heads[i].Resource
-		if w.subscribed[r] || r.Custom != nil && !w.served(r) {
-			continue
-		}
-		w.subscribed[r] = true
-		if err := w.cache.Subscribe(ctx, r, func(ev client.Event) { w.observe(r, ev) }); err != nil {
-			return fmt.Errorf("subscribe to %s: %w", r, err)
+		if err := w.subscribe(ctx, heads[i].Resource); err != nil {
+			return err
 		}
 	}
 	clear(w.unhealthy)
 	for ref := range declared {
 		w.look(ref)
+	}
+	return nil
+}
+
+func (w *watch) subscribe(ctx context.Context, r *schema.Resource) error {
+	if w.subscribed[r] || r.Custom != nil && !w.served(r) {
+		return nil
+	}
+	w.subscribed[r] = true
+	if err := w.cache.Subscribe(ctx, r, func(ev client.Event) { w.observe(r, ev) }); err != nil {
+		return fmt.Errorf("subscribe to %s: %w", r, err)
+	}
+	return nil
+}
+
+// await sets the objects of other repositories whose events wake those that
+// depend on them.
+func (w *watch) await(ctx context.Context, byName map[string]render.Ref) error {
+	awaited := make(map[render.Ref]struct{}, len(byName))
+	for _, ref := range byName {
+		awaited[ref] = struct{}{}
+	}
+	w.mu.Lock()
+	w.awaited = awaited
+	w.mu.Unlock()
+	for ref := range awaited {
+		if err := w.subscribe(ctx, ref.Resource); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -81,16 +107,19 @@ func (w *watch) observe(r *schema.Resource, ev client.Event) {
 	}
 	ref := render.Ref{Resource: r, Key: schema.KeyOf(ev.Object)}
 	w.mu.Lock()
-	if _, ok := w.declared[ref]; !ok {
-		w.mu.Unlock()
+	_, declared := w.declared[ref]
+	_, awaited := w.awaited[ref]
+	if declared {
+		p := w.pending[ref]
+		if drifted(ev) {
+			p.changed, p.version = true, ev.Object.GetResourceVersion()
+		}
+		w.pending[ref] = p
+	}
+	w.mu.Unlock()
+	if !declared && !awaited {
 		return
 	}
-	p := w.pending[ref]
-	if drifted(ev) {
-		p.changed, p.version = true, ev.Object.GetResourceVersion()
-	}
-	w.pending[ref] = p
-	w.mu.Unlock()
 	select {
 	case w.notify <- struct{}{}:
 	default:
@@ -131,7 +160,7 @@ func (w *watch) look(ref render.Ref) {
 	if !ok {
 		o = nil
 	}
-	if h := health.Of(o); h.Status == health.Healthy {
+	if h := w.rules.In(o, w.cache); h.Status == health.Healthy {
 		delete(w.unhealthy, ref)
 	} else {
 		w.unhealthy[ref] = h

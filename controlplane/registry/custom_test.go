@@ -119,7 +119,7 @@ func specOf(o schema.Object) string {
 func owners(o metav1.Object) string {
 	var out []string
 	for _, e := range o.GetManagedFields() {
-		out = append(out, fmt.Sprintf("%s %s %s/%s %s", e.Manager, e.Operation, e.APIVersion, e.Subresource, e.FieldsV1.Raw))
+		out = append(out, fmt.Sprintf("%s %s %s/%s %s", e.Manager, e.Operation, e.APIVersion, e.Subresource, e.FieldsV1.GetRawBytes()))
 	}
 	return strings.Join(out, "\n")
 }

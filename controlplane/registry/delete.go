@@ -153,11 +153,11 @@ func deletePreconditions(rl *rule, r *schema.Resource, o metav1.Object, p *metav
 	case p == nil:
 		return nil
 	case rl.held != nil && p.UID != nil && *p.UID != o.GetUID():
-		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, o.GetUID())) //nolint:staticcheck // upstream's words
+		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf( //nolint:staticcheck // upstream's words
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, o.GetUID()))
 	case rl.held != nil && p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion():
-		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf(
-			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, o.GetResourceVersion())) //nolint:staticcheck // upstream's words
+		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf( //nolint:staticcheck // upstream's words
+			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, o.GetResourceVersion()))
 	}
 	kind := kschema.GroupResource{Group: r.Group, Resource: r.Kind} // as upstream says it here
 	if p.UID != nil && *p.UID != o.GetUID() {

@@ -112,7 +112,7 @@ func (f *fieldManagers) update(ctx context.Context, r *schema.Resource, sub stri
 	case len(e) == 0:
 		f.shapes.keep(shape, nil)
 	case len(e) == 1 && e[0].FieldsV1 != nil:
-		f.shapes.keep(shape, e[0].FieldsV1.Raw)
+		f.shapes.keep(shape, e[0].FieldsV1.GetRawBytes())
 	}
 	return nil
 }

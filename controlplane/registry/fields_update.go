@@ -67,11 +67,11 @@ func (u *updates) keep(k updateKey, o outcome) {
 	}
 	for i := range o {
 		if f := o[i].FieldsV1; f != nil {
-			sum := sha256.Sum256(f.Raw)
+			sum := sha256.Sum256(f.GetRawBytes())
 			if u.sets[sum] == nil {
-				u.sets[sum] = f.Raw
+				u.sets[sum] = f.GetRawBytes()
 			}
-			f.Raw = u.sets[sum]
+			f.Raw = u.sets[sum] //nolint:staticcheck // shared: SetRawBytes copies
 		}
 	}
 	u.outcomes[k] = o
@@ -117,7 +117,7 @@ func (f *fieldManagers) updateKey(r *schema.Resource, sub string, old, o schema.
 		w.text(e.Manager)
 		w.text(string(e.Operation))
 		w.text(e.Subresource)
-		w.text(string(e.FieldsV1.Raw))
+		w.text(string(e.FieldsV1.GetRawBytes()))
 	}
 	w.pair(root.ref, reflect.ValueOf(old), reflect.ValueOf(o))
 	return updateKey{fieldDoor{r, sub}, sha256.Sum256(w.buf)}, w.ok
@@ -146,7 +146,7 @@ func (f *fieldManagers) remember(k updateKey, before []metav1.ManagedFieldsEntry
 	for _, e := range o.GetManagedFields() {
 		was := ownerTime(before, e)
 		touched := was == nil || was.Time != e.Time
-		e.Time, e.FieldsV1 = nil, &metav1.FieldsV1{Raw: e.FieldsV1.Raw}
+		e.Time, e.FieldsV1 = nil, &metav1.FieldsV1{Raw: e.FieldsV1.GetRawBytes()}
 		out = append(out, ownerEntry{e, touched})
 	}
 	f.updates.keep(k, out)
@@ -172,12 +172,12 @@ func (x outcome) owners(before []metav1.ManagedFieldsEntry) []metav1.ManagedFiel
 	out := make([]metav1.ManagedFieldsEntry, len(x))
 	for i, e := range x {
 		out[i] = e.ManagedFieldsEntry
-		out[i].FieldsV1 = &metav1.FieldsV1{Raw: e.FieldsV1.Raw}
+		out[i].FieldsV1 = &metav1.FieldsV1{Raw: e.FieldsV1.GetRawBytes()}
 		if e.touched {
 			out[i].Time = &at
 		} else if was := ownerTime(before, out[i]); was != nil {
 			out[i].Time = was.Time
-			if bytes.Equal(was.FieldsV1.Raw, out[i].FieldsV1.Raw) {
+			if bytes.Equal(was.FieldsV1.GetRawBytes(), out[i].FieldsV1.GetRawBytes()) {
 				out[i].FieldsV1 = was.FieldsV1
 			}
 		}

@@ -129,7 +129,7 @@ func TestScaleApply(t *testing.T) {
 	}
 	o, _ := g.Get(person, deployments, key("web"))
 	if e := o.GetManagedFields()[0]; e.Manager != "hpa" || e.Operation != "Apply" || e.Subresource != "scale" || e.APIVersion != "apps/v1" ||
-		string(e.FieldsV1.Raw) != `{"f:spec":{"f:replicas":{}}}` {
+		string(e.FieldsV1.GetRawBytes()) != `{"f:spec":{"f:replicas":{}}}` {
 		t.Errorf("owners\n%s", owners(o))
 	}
 	if n := o.GetGeneration(); n != 2 {

@@ -42,12 +42,12 @@ func (s *ownerSets) share(o schema.Object) {
 		if f == nil {
 			continue
 		}
-		sum := maphash.Bytes(s.seed, f.Raw)
+		sum := maphash.Bytes(s.seed, f.GetRawBytes())
 		if known, ok := s.of[sum]; !ok {
-			s.of[sum] = bytes.Clone(f.Raw) // not a part of a larger buffer
-		} else if !bytes.Equal(known, f.Raw) {
+			s.of[sum] = bytes.Clone(f.GetRawBytes()) // not a part of a larger buffer
+		} else if !bytes.Equal(known, f.GetRawBytes()) {
 			continue
 		}
-		f.Raw = s.of[sum]
+		f.Raw = s.of[sum] //nolint:staticcheck // shared: SetRawBytes copies
 	}
 }

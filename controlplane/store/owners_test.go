@@ -19,7 +19,7 @@ func TestOwnersAreShared(t *testing.T) {
 	for _, o := range []*corev1.ConfigMap{a, b, c} {
 		s.share(o)
 	}
-	raw := func(o *corev1.ConfigMap) []byte { return o.ManagedFields[0].FieldsV1.Raw }
+	raw := func(o *corev1.ConfigMap) []byte { return o.ManagedFields[0].FieldsV1.GetRawBytes() }
 	if &raw(a)[0] != &raw(b)[0] {
 		t.Error("equal sets are not the same bytes")
 	}

@@ -60,7 +60,7 @@ func nearClone(dir string) (*clone, error) {
 
 func (c *clone) close() {
 	if c != nil {
-		c.src.Close()
+		_ = c.src.Close() //nolint:errcheck // it was only read
 	}
 }
 

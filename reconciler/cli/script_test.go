@@ -211,10 +211,9 @@ func (s *script) apply(name string) {
 	}
 	_, err = apply.Do(s.Context(), s.cluster, p)
 	s.check(err)
-	status := v1alpha1.CommitStatus{}
 	obj := &v1alpha1.Commit{}
 	report.Applied(obj, p, report.Times{})
-	status = obj.Status
+	status := obj.Status
 	status.Phase, status.Reason = v1alpha1.CommitHealthy, "Healthy"
 	status.Ready = status.Objects
 	s.record(name, status)

@@ -37,7 +37,6 @@ type origin struct {
 
 	ref  render.Ref
 	unit string
-	live schema.Object
 }
 
 // fieldOrigin is where one field of an object comes from.

@@ -60,6 +60,9 @@ func Drift(in Input) *Plan {
 			d := &in.Units[i].Objects[j]
 			if live, ok := in.Live.Get(d.Resource, d.Key); !ok || live.GetDeletionTimestamp() == nil {
 				c.object(d)
+				for _, name := range d.DependsOn {
+					c.elsewhere(name)
+				}
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func (c *computation) dependencies() {
 	}
 	for _, d := range c.desired {
 		for _, name := range d.DependsOn {
-			if byName[name] == nil && !c.known(name) {
+			if byName[name] == nil && !c.elsewhere(name) {
 				c.find(d.Head, "metadata.annotations", "DependsOn", fmt.Sprintf("%s depends on %s, which no commit declares", d.Object(), name),
 					"name an object as Kind/namespace/name, or Kind/name")
 			}
@@ -30,10 +30,15 @@ func (c *computation) dependencies() {
 	}
 }
 
-// known says whether another repository declares an object.
-func (c *computation) known(name string) bool {
+// elsewhere says whether another repository declares an object, and notes
+// that it is depended on.
+func (c *computation) elsewhere(name string) bool {
 	for ref := range c.others {
 		if ref.String() == name {
+			if c.plan.Elsewhere == nil {
+				c.plan.Elsewhere = map[string]render.Ref{}
+			}
+			c.plan.Elsewhere[name] = ref
 			return true
 		}
 	}
@@ -143,6 +148,9 @@ func newGate(p *Plan, heads []render.Head, healthy func(render.Ref) bool) *gate 
 		if wave := g.waves[name]; len(g.unsettled) == 1 || wave < g.wave {
 			g.wave, g.first = wave, name
 		}
+	}
+	for name, ref := range p.Elsewhere {
+		g.unsettled[name] = g.unsettled[name] || !healthy(ref)
 	}
 	return g
 }

@@ -68,6 +68,9 @@ type Plan struct {
 	// Inventories are to be written in the same transaction.
 	Inventories  []InventoryOp
 	Consequences []Consequence
+	// Elsewhere are the objects of other repositories that declared ones depend
+	// on, by name.
+	Elsewhere map[string]render.Ref
 	// Findings are why the plan must not be applied; Warnings hold nothing up.
 	Findings, Warnings []v1alpha1.Finding
 }

@@ -44,7 +44,7 @@ func Continued(c, before *v1alpha1.Commit) {
 		s.Changes, s.ChangesOmitted = s.Changes[:maxChanges], s.ChangesOmitted+int32(n)
 	}
 	s.ChangesOmitted += b.ChangesOmitted
-	s.SeenTime, s.PlannedTime, s.AppliedTime = b.SeenTime, b.PlannedTime, b.AppliedTime
+	s.SeenTime, s.RenderedTime, s.PlannedTime, s.AppliedTime = b.SeenTime, b.RenderedTime, b.PlannedTime, b.AppliedTime
 }
 
 func change(o *plan.Op) v1alpha1.CommitChange {

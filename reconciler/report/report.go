@@ -68,7 +68,7 @@ const (
 )
 
 // Times are when a commit came through the stages.
-type Times struct{ Seen, Planned, Applied time.Time }
+type Times struct{ Seen, Rendered, Planned, Applied time.Time }
 
 // Applied says that the plan of the commit is in the store. A commit that has
 // been applied before and comes back, by a reset of the branch, was seen anew.
@@ -78,7 +78,7 @@ func Applied(c *v1alpha1.Commit, p *plan.Plan, at Times) {
 	}
 	c.Status = v1alpha1.CommitStatus{
 		Phase: v1alpha1.CommitApplied, Reason: "Progressing", Message: "the cluster works towards the commit",
-		SeenTime: c.Status.SeenTime, PlannedTime: micro(at.Planned), AppliedTime: micro(at.Applied),
+		SeenTime: c.Status.SeenTime, RenderedTime: micro(at.Rendered), PlannedTime: micro(at.Planned), AppliedTime: micro(at.Applied),
 		Objects: int32(p.Declared), Created: int32(p.Count(plan.Create)), Updated: int32(p.Count(plan.Update) + p.Count(plan.Replace)),
 		Deleted: int32(p.Count(plan.Delete)), Unchanged: int32(p.Unchanged),
 	}
@@ -91,6 +91,12 @@ func Partly(c *v1alpha1.Commit, findings []v1alpha1.Finding, files int, now time
 	s.Phase, s.Reason, s.FailedTime = v1alpha1.CommitFailed, ReasonPartly, micro(now)
 	s.Message = plural(len(findings), "finding") + "; " + plural(files, "file") + " left as before, the others are applied"
 	s.Findings = findings[:min(len(findings), maxFindings)]
+}
+
+// SamePartly says whether a commit says already that it was applied without
+// what the findings are about.
+func SamePartly(c *v1alpha1.Commit, findings []v1alpha1.Finding) bool {
+	return c.Status.Reason == ReasonPartly && slices.Equal(c.Status.Findings, findings[:min(len(findings), maxFindings)])
 }
 
 // RolledBack says that another commit is in force again.
@@ -176,14 +182,30 @@ func Close(all []*v1alpha1.Commit, newest string) []client.Op {
 		case i >= Kept-1:
 			ops = append(ops, client.Op{Verb: client.VerbDelete, Resource: commits, Key: schema.KeyOf(c)})
 		case c.Status.Phase == v1alpha1.CommitPending || c.Status.Phase == v1alpha1.CommitApplied || c.Status.Phase == "":
-			c = c.DeepCopy()
-			c.Status.Phase, c.Status.Reason = v1alpha1.CommitSuperseded, "Superseded"
-			c.Status.Message = "a newer commit took its place: " + newest
-			c.Status.Unhealthy = nil
-			ops = append(ops, Status(c))
+			ops = append(ops, superseded(c, newest))
 		}
 	}
 	return ops
+}
+
+// ClosePending supersedes the commits that never came to their turn before the
+// newest one was refused.
+func ClosePending(all []*v1alpha1.Commit, newest *v1alpha1.Commit) []client.Op {
+	var ops []client.Op
+	for _, c := range all {
+		if c.Name != newest.Name && c.Status.Phase == v1alpha1.CommitPending && !seen(c).After(seen(newest)) {
+			ops = append(ops, superseded(c, newest.Name))
+		}
+	}
+	return ops
+}
+
+func superseded(c *v1alpha1.Commit, newest string) client.Op {
+	c = c.DeepCopy()
+	c.Status.Phase, c.Status.Reason = v1alpha1.CommitSuperseded, "Superseded"
+	c.Status.Message = "a newer commit took its place: " + newest
+	c.Status.Unhealthy = nil
+	return Status(c)
 }
 
 func seen(c *v1alpha1.Commit) time.Time {

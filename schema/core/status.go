@@ -72,7 +72,7 @@ func (c *check) ips(ips, was []string, shown any, at *field.Path) {
 	}
 	dual, err := netutils.IsDualStackIPStrings(ips)
 	if err != nil {
-		c.add(field.InternalError(at, fmt.Errorf("failed to check for dual stack with error:%v", err)))
+		c.add(field.InternalError(at, fmt.Errorf("failed to check for dual stack with error:%w", err)))
 	}
 	if !dual || len(ips) > 2 {
 		c.invalid(at, shown, "may specify no more than one IP for each IP family")

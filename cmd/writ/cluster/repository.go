@@ -17,9 +17,11 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/examples"
 	"github.com/writ-os/writ/reconciler"
+	"github.com/writ-os/writ/reconciler/notify"
 	"github.com/writ-os/writ/reconciler/receive"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/source"
+	"github.com/writ-os/writ/reconciler/spans"
 	"github.com/writ-os/writ/reconciler/webhook"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -34,6 +36,8 @@ type repository struct {
 	reconciler *reconciler.Reconciler
 	fleet      *reconciler.Fleet // of the repositories that Git declares
 	webhooks   *webhook.Handler
+	notifier   *notify.Notifier
+	spans      *spans.Spans
 }
 
 // branch and path that the cluster follows.
@@ -67,6 +71,9 @@ func newRepository(cfg Config, c client.Backend, catalog *schema.Live, metrics p
 	others := opener{sandbox: sandbox, dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
 	r.fleet = reconciler.NewFleet(reconciler.FleetConfig{Client: c, Except: RepositoryName, Open: others.open, Log: cfg.Log.With("part", "fleet")})
 	r.webhooks = r.hooks(c.Cache())
+	r.notifier = notify.New(notify.Config{Client: c, Log: cfg.Log.With("part", "notify"), Metrics: metrics})
+	r.spans = spans.New(spans.Config{Client: c, Version: cfg.Version, Log: cfg.Log.With("part", "spans")})
+	metrics.MustRegister(reconciler.State{Cache: c.Cache()})
 	return r, nil
 }
 
@@ -133,6 +140,8 @@ func (r *repository) start(ctx context.Context, g *errgroup.Group) error {
 	g.Go(func() error { return r.source.Run(ctx) })
 	g.Go(func() error { return r.reconciler.Run(ctx) })
 	g.Go(func() error { return r.fleet.Run(ctx) })
+	g.Go(func() error { return r.notifier.Run(ctx) })
+	g.Go(func() error { return r.spans.Run(ctx) })
 	return nil
 }
 

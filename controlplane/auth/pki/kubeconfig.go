@@ -2,6 +2,8 @@ package pki
 
 import (
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 
@@ -41,10 +43,16 @@ func (a *Authority) Write(f File) (*KeyPair, error) {
 	return pair, WriteFile(f.Path, data, f.Mode)
 }
 
-// Kubeconfig returns a kubeconfig with everything it needs inside.
+// Kubeconfig returns a kubeconfig with everything it needs inside. For a server
+// that is named, it asks for the certificate of this authority: by its own name
+// the server may have one for people, of a CA that is not in here.
 func (a *Authority) Kubeconfig(server, user string, pair *KeyPair) ([]byte, error) {
 	cfg := clientcmdapi.NewConfig()
-	cfg.Clusters["writ"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: a.pem}
+	cluster := &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: a.pem}
+	if u, err := url.Parse(server); err == nil && net.ParseIP(u.Hostname()) == nil {
+		cluster.TLSServerName = "kubernetes"
+	}
+	cfg.Clusters["writ"] = cluster
 	cfg.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.CertPEM, ClientKeyData: pair.KeyPEM}
 	cfg.Contexts["writ"] = &clientcmdapi.Context{Cluster: "writ", AuthInfo: user}
 	cfg.CurrentContext = "writ"

@@ -282,3 +282,28 @@ func TestKeeper(t *testing.T) {
 		}
 	})
 }
+
+// TestKubeconfigOfName: a server that is called by name is asked for the
+// certificate that the authority in the kubeconfig has issued.
+func TestKubeconfigOfName(t *testing.T) {
+	a, err := Open(Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := a.IssueClient(Client{User: "jane"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, want := range map[string]string{
+		"https://192.0.2.1:6443": "", "https://[2001:db8::1]:6443": "", "https://api.example.com:6443": "kubernetes",
+	} {
+		data, err := a.Kubeconfig(server, "jane", pair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := clientcmd.Load(data)
+		if err != nil || c.Clusters["writ"].Server != server || c.Clusters["writ"].TLSServerName != want {
+			t.Errorf("%s: %+v, %v; want the name %q", server, c.Clusters["writ"], err, want)
+		}
+	}
+}

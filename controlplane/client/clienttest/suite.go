@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +117,12 @@ func (s *suite) life() {
 	}
 	_, err := client.Create(s.ctx, s.c, configMap("a", nil, nil), options)
 	s.is("create again", err, apierrors.IsAlreadyExists)
+	stale := configMap("b", nil, nil)
+	stale.ResourceVersion = made.ResourceVersion
+	_, err = client.Create(s.ctx, s.c, stale, options)
+	s.is("create with a version", err, func(err error) bool { // none of the API's errors: upstream answers 500
+		return err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "resourceVersion should not be set")
+	})
 
 	next := copyOf(made)
 	next.Data["k"] = "2"
