@@ -33,7 +33,7 @@ func readBody(x *exchange) ([]byte, error) {
 		return nil, errBodyTooLarge()
 	}
 	rc := http.NewResponseController(x.ResponseWriter)
-	stuck := time.AfterFunc(x.bodyWithin, func() { _ = rc.SetReadDeadline(time.Now()) })
+	stuck := guarded(x.bodyWithin, func() { _ = rc.SetReadDeadline(time.Now()) })
 	defer stuck.Stop()
 	var data []byte
 	var err error

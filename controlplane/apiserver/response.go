@@ -62,10 +62,3 @@ func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // Unwrap lets http.ResponseController find the real one.
 func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// guardWrite breaks off a write that the client does not take. It must be
-// stopped when the write is done.
-func (w *responseWriter) guardWrite() *time.Timer {
-	rc := http.NewResponseController(w.ResponseWriter)
-	return time.AfterFunc(w.writeWithin, func() { _ = rc.SetWriteDeadline(time.Now()) })
-}

@@ -192,7 +192,7 @@ func (ws *watchStream) lifetime() time.Duration {
 // sendBatch sends what the client selects of a batch, in one flush.
 func (ws *watchStream) sendBatch(batch []*store.Event) bool {
 	sent := false
-	var stuck *time.Timer
+	var stuck *guard
 	for _, e := range batch {
 		frame := ws.frame(e)
 		if ws.broken {
