@@ -162,11 +162,20 @@ var patterns = []struct {
 	{regexp.MustCompile(`\beyJ[\w-]+\.eyJ[\w-]+\.[\w-]+`), constant("<jwt>")},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), constant("<server>")},
 	{regexp.MustCompile(`https://[\d.]+:\d+/`), constant("https://<server>/")},
-	{regexp.MustCompile(`:3(0\d{3}|1[1-9]\d\d|2[0-7]\d\d)/`), constant(":<port>/")},
+	{regexp.MustCompile(`:3[0-2]\d{3}/`), nodePort},
 	{regexp.MustCompile(`X509SHA256=[0-9a-f]+`), constant("X509SHA256=<hash>")},
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), constant("kube-api-access-<random>")},
 	// The whole object, in the order of upstream's types.
 	{regexp.MustCompile(`(?s)Invalid value: "\{\\"(apiVersion|kind|metadata)\\".*\}":`), constant(`Invalid value: "<object>":`)},
+}
+
+// nodePort hides node ports that the server chose, in texts.
+func nodePort(s string) string {
+	port, err := strconv.Atoi(strings.Trim(s, ":/"))
+	if err != nil || port >= 32768 || slices.Contains(asked, port) {
+		return s
+	}
+	return ":<port>/"
 }
 
 func constant(to string) func(string) string { return func(string) string { return to } }
