@@ -41,7 +41,9 @@ import (
 
 // start runs a control plane and returns a client configuration of its
 // break-glass credential.
-func start(t *testing.T) *rest.Config {
+func start(t *testing.T) *rest.Config { return startWith(t, cluster.API{}) }
+
+func startWith(t *testing.T, api cluster.API) *rest.Config {
 	t.Helper()
 	dir := t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +54,7 @@ func start(t *testing.T) *rest.Config {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	p := cluster.NewControlPlane(cluster.Config{DataDir: dir, Listen: addr, NodeName: "none", Version: "v1.36.4+writ", Log: slog.New(slog.DiscardHandler)})
+	p := cluster.NewControlPlane(cluster.Config{DataDir: dir, Listen: addr, NodeName: "none", API: api, Version: "v1.36.4+writ", Log: slog.New(slog.DiscardHandler)})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()

@@ -19,6 +19,7 @@ func apiFlags(fl *pflag.FlagSet, a *cluster.API) {
 	fl.StringSliceVar(&a.DisableAdmission, "disable-admission-plugins", nil, "`names` of default admission plugins to leave out")
 	fl.StringVar(&a.EncryptionFile, "encryption-provider-config", "", "EncryptionConfiguration `file`: what is encrypted in the store, and by which keys")
 	fl.IntVar(&a.MaxInFlight, "max-requests-inflight", 600, "how many requests run at once; FlowSchemas share them out")
+	fl.Var(cliflag.NewMapStringBool(&a.FeatureGates), "feature-gates", "`name=true` of what is off by default; there is CBORServingAndStorage: clients may speak CBOR")
 	fl.IntVar(&a.InsecurePort, "insecure-port", 0, "`port` on 127.0.0.1 where everybody is system:masters, without TLS; 0 is off. Prefer the unix socket <data-dir>/writ.sock")
 
 	fl.StringVar(&a.Audit.PolicyFile, "audit-policy-file", "", "audit Policy `file`: which requests are recorded, and how much of them")

@@ -145,6 +145,10 @@ type Config struct {
 	// client certificate.
 	NodeTLS *tls.Config
 
+	// CBOR lets clients speak it (KEP-4222; upstream's gate
+	// CBORServingAndStorage, off by default). What is stored stays protobuf.
+	CBOR bool
+
 	Mounts    []Mount
 	Documents []Document
 	// Checks of /readyz beside the store's own.

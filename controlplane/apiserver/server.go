@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/writ-os/writ/controlplane/apiserver/cbor"
 	"github.com/writ-os/writ/controlplane/auth/impersonation"
 )
 
@@ -101,6 +102,9 @@ func (s *Server) Run(ctx context.Context) error {
 // is no ReadTimeout, which would end watches: bodies are read under a deadline
 // of their own, and so are responses written.
 func (s *Server) httpServer(h http.Handler) *http.Server {
+	if s.cfg.CBOR {
+		h = cbor.Handler(h, cbor.Limits{Body: maxBody, Within: s.cfg.BodyWithin})
+	}
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: s.cfg.HeaderWithin,

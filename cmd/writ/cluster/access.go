@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -43,7 +44,12 @@ type API struct {
 	InsecurePort int
 	// MaxInFlight is how many requests run at once. 0: upstream's 600.
 	MaxInFlight int
+	// FeatureGates switch on what Kubernetes has off by default.
+	FeatureGates map[string]bool
 }
+
+// CBORGate is the one feature gate there is: clients may speak CBOR.
+const CBORGate = "CBORServingAndStorage"
 
 // FrontProxy is a proxy of the user's that names the user in headers.
 type FrontProxy struct {
@@ -60,6 +66,11 @@ const issuer = "https://kubernetes.default.svc." + Domain
 func (a API) Check() error {
 	if (a.TLS.CertFile == "") != (a.TLS.KeyFile == "") {
 		return errors.New("--tls-cert-file and --tls-private-key-file are one certificate and its key: give both or none")
+	}
+	for name := range a.FeatureGates {
+		if name != CBORGate {
+			return fmt.Errorf("--feature-gates: unrecognized feature gate: %s (there is %s)", name, CBORGate)
+		}
 	}
 	return admission.CheckNames(a.EnableAdmission, a.DisableAdmission)
 }
