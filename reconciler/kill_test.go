@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -24,7 +27,7 @@ type mortal struct {
 	stored bool
 
 	mu      sync.Mutex
-	answers []error // of the next transactions, in the place of the server's
+	answers []error // of the next transactions, in the place of the server's; nil: its own
 }
 
 var errDead = errors.New("killed")
@@ -35,9 +38,13 @@ func (m *mortal) Transact(ctx context.Context, ops []client.Op, dryRun bool) ([]
 		err := m.answers[0]
 		m.answers = m.answers[1:]
 		m.mu.Unlock()
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
+	} else {
+		m.mu.Unlock()
 	}
-	m.mu.Unlock()
+	ops = m.customs(ops)
 	switch n := m.left.Add(-1); {
 	case n < 0:
 		return nil, errDead
@@ -48,6 +55,33 @@ func (m *mortal) Transact(ctx context.Context, ops []client.Op, dryRun bool) ([]
 		return nil, errDead
 	}
 	return m.Backend.Transact(ctx, ops, dryRun)
+}
+
+// Create implements client.Writer: events are not transactions, and the dead
+// write none.
+func (m *mortal) Create(ctx context.Context, r *schema.Resource, o schema.Object, w client.WriteOptions) (schema.Object, error) {
+	if m.left.Load() <= 0 {
+		return nil, errDead
+	}
+	return m.Backend.Create(ctx, r, o, w)
+}
+
+// customs writes definitions and custom resources as a whole: the fake has no
+// server-side apply for what it does not know.
+func (m *mortal) customs(ops []client.Op) []client.Op {
+	out := slices.Clone(ops)
+	for i := range out {
+		op := &out[i]
+		if op.Verb != client.VerbApply || op.Resource.Custom == nil && op.Resource != crds {
+			continue
+		}
+		op.Object, op.Verb = op.Object.DeepCopyObject().(schema.Object), client.VerbCreate
+		op.Object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: plan.Manager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1("{}")}})
+		if _, ok := m.Cache().Get(op.Resource, op.Key); ok {
+			op.Verb = client.VerbUpdate
+		}
+	}
+	return out
 }
 
 // generation is the tree of a commit: every object says which one it is of.

@@ -132,12 +132,13 @@ var acts = map[string]command{
 		s.catalog.Publish(schema.NewCatalog(rows.Served...))
 		return nil
 	},
-	// conflict N, busy N: the next N transactions are answered so.
+	// conflict N [M], busy N [M]: N transactions are answered so, after M that
+	// are not.
 	"conflict": func(s *scenario, args []string) error {
-		return s.answer(args[0], &client.TransactionError{Errs: map[int]error{0: apierrors.NewConflict(kind("Inventory").GroupResource(), "x", errors.New("modified"))}})
+		return s.answer(args, &client.TransactionError{Errs: map[int]error{0: apierrors.NewConflict(kind("Inventory").GroupResource(), "x", errors.New("modified"))}})
 	},
 	"busy": func(s *scenario, args []string) error {
-		return s.answer(args[0], apierrors.NewTooManyRequests("etcd has no leader", 1))
+		return s.answer(args, apierrors.NewTooManyRequests("etcd has no leader", 1))
 	},
 	// finalizer KIND KEY [name]: sets it, or takes all away.
 	"finalizer": func(s *scenario, args []string) error {
@@ -153,7 +154,7 @@ var acts = map[string]command{
 	// fleet: what follows the repositories that Git declares runs too.
 	"fleet": func(s *scenario, _ []string) error {
 		f := NewFleet(FleetConfig{Client: s.mortal, Except: "cluster", Open: func(repo *v1alpha1.Repository) (Follower, error) {
-			if strings.HasPrefix(repo.Spec.URL, "nowhere") {
+			if strings.Contains(repo.Spec.URL, "nowhere") {
 				return nil, errors.New("no such place: " + repo.Spec.URL)
 			}
 			src := newMemSource()
@@ -185,10 +186,14 @@ type fleetFollower struct {
 func (f fleetFollower) Notify() { f.src.notify() }
 
 // answer gives the next transactions an answer of its own.
-func (s *scenario) answer(n string, err error) error {
-	count, bad := strconv.Atoi(n)
+func (s *scenario) answer(args []string, err error) error {
+	count, bad := strconv.Atoi(args[0])
+	free := 0
+	if len(args) > 1 {
+		free, bad = strconv.Atoi(args[1])
+	}
 	s.mortal.mu.Lock()
 	defer s.mortal.mu.Unlock()
-	s.mortal.answers = slices.Repeat([]error{err}, count)
+	s.mortal.answers = append(make([]error, free), slices.Repeat([]error{err}, count)...)
 	return bad
 }

@@ -319,7 +319,10 @@ func (s *scenario) places(tree string) error {
 }
 
 func (s *scenario) repository(ready, text string) error {
-	repo, _ := client.Cached[*v1alpha1.Repository](s.fake.Cache(), schema.Key{Name: s.name})
+	repo, ok := client.Cached[*v1alpha1.Repository](s.fake.Cache(), schema.Key{Name: s.name})
+	if !ok {
+		return errors.New("there is no such repository")
+	}
 	for _, c := range repo.Status.Conditions {
 		if c.Type == "Ready" && string(c.Status) == ready && strings.Contains(c.Message, text) {
 			return nil

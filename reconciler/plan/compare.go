@@ -6,19 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/client-go/applyconfigurations"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/defaults"
-	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // Manager is the field manager under which Git owns fields.
@@ -113,9 +110,20 @@ func compare(d *Desired, o, live schema.Object) (comparison, error) {
 	}
 	var changes []change
 	for p := range differs.Union(set.Difference(declared)).All() {
+		if !differs.Has(p) && declaredBelow(declared, p) {
+			continue // it was declared empty, and what is in it now is compared by itself
+		}
 		changes = appendChange(changes, p, lookup(have.AsValue(), p), lookup(want.AsValue(), p), !differs.Has(p))
 	}
 	return comparison{changes: changes, owned: owned || declared.Difference(identity).Empty(), set: set, fields: d.Fields}, nil
+}
+
+// declaredBelow says whether the manifest has fields below a path.
+func declaredBelow(declared *fieldpath.Set, p fieldpath.Path) bool {
+	for _, e := range p {
+		declared = declared.WithPrefix(e)
+	}
+	return !declared.Empty()
 }
 
 // identity are the fields that say which object is meant; nobody owns them, and
@@ -245,19 +253,6 @@ func hasKey(m value.Map, key value.FieldList) bool {
 		}
 	}
 	return true
-}
-
-var builtin = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(schema.Scheme) })
-
-// converter knows the lists and their keys of a kind.
-func converter(r *schema.Resource) managedfields.TypeConverter {
-	if r.Custom != nil {
-		return r.Custom.Types()
-	}
-	if r.Group == v1alpha1.GroupVersion.Group {
-		return managedfields.NewDeducedTypeConverter()
-	}
-	return builtin()
 }
 
 func pathText(p fieldpath.Path) string { return strings.TrimPrefix(p.String(), ".") }

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -37,6 +39,7 @@ func changes(s *v1alpha1.CommitStatus, p *plan.Plan) {
 // others enters later.
 func Continued(c, before *v1alpha1.Commit) {
 	s, b := &c.Status, &before.Status
+	forget(s, b.Changes)
 	s.Created, s.Updated, s.Deleted = s.Created+b.Created, s.Updated+b.Updated, s.Deleted+b.Deleted
 	s.Unchanged = max(0, s.Unchanged-b.Created-b.Updated)
 	s.Changes = append(append([]v1alpha1.CommitChange{}, b.Changes...), s.Changes...)
@@ -45,6 +48,19 @@ func Continued(c, before *v1alpha1.Commit) {
 	}
 	s.ChangesOmitted += b.ChangesOmitted
 	s.SeenTime, s.RenderedTime, s.PlannedTime, s.AppliedTime = b.SeenTime, b.RenderedTime, b.PlannedTime, b.AppliedTime
+}
+
+// forget takes out of a step what an earlier one has told of already: it
+// counted what waited.
+func forget(s *v1alpha1.CommitStatus, told []v1alpha1.CommitChange) {
+	counts := map[string]*int32{string(plan.Create): &s.Created, string(plan.Update): &s.Updated, string(plan.Replace): &s.Updated, string(plan.Delete): &s.Deleted}
+	s.Changes = slices.DeleteFunc(s.Changes, func(c v1alpha1.CommitChange) bool {
+		before := slices.ContainsFunc(told, func(t v1alpha1.CommitChange) bool { return t.Action == c.Action && t.Object == c.Object })
+		if n := counts[c.Action]; before && n != nil {
+			*n--
+		}
+		return before
+	})
 }
 
 func change(o *plan.Op) v1alpha1.CommitChange {
