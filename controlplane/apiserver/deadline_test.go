@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,23 +14,23 @@ import (
 // it was stopped, not even when its time had come at that very moment.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		acted := 0
-		g := guarded(time.Second, func() { acted++ })
+		var acted atomic.Int32
+		g := guarded(time.Second, func() { acted.Add(1) })
 		time.Sleep(900 * time.Millisecond)
 		g.Reset(time.Second)
 		time.Sleep(900 * time.Millisecond)
-		if synctest.Wait(); acted != 0 {
+		if synctest.Wait(); acted.Load() != 0 {
 			t.Error("acts before its time")
 		}
 		time.Sleep(200 * time.Millisecond)
-		if synctest.Wait(); acted != 1 {
-			t.Errorf("acted %d times", acted)
+		if synctest.Wait(); acted.Load() != 1 {
+			t.Errorf("acted %d times", acted.Load())
 		}
 		g.Stop()
-		g = guarded(time.Second, func() { acted++ })
+		g = guarded(time.Second, func() { acted.Add(1) })
 		g.Stop()
 		g.timer.Reset(0) // the timer had fired when it was stopped
-		if synctest.Wait(); acted != 1 {
+		if synctest.Wait(); acted.Load() != 1 {
 			t.Error("acts after it was stopped")
 		}
 		time.Sleep(time.Minute)
