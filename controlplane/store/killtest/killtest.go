@@ -38,7 +38,8 @@ const childEnv = "WRIT_KILL_TEST_CHILD"
 
 // Config is how a test kills.
 type Config struct {
-	// Rounds is how often, unless -kills says otherwise.
+	// Rounds is how often, unless -kills says otherwise. Under the race detector
+	// it is a fifth of that: `make test` runs all of them without it besides.
 	Rounds int
 	// Steps is after how many steps at most.
 	Steps int
@@ -87,7 +88,7 @@ func Rounds(t *testing.T, c Config, f func(Point)) {
 			t.Logf("%v; to play it again: go test . -run '^%s$' -killseed %d -kills %d", p, t.Name(), seed, p.Round+1)
 		}
 	}()
-	for round := range cmp.Or(*killsFlag, c.Rounds) {
+	for round := range cmp.Or(*killsFlag, (c.Rounds+slow-1)/slow) {
 		p = c.point(seed, round)
 		if f(p); t.Failed() {
 			return
