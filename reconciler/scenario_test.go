@@ -452,13 +452,13 @@ func (s *scenario) deployments(names []string, of func(wanted int32) int32) erro
 
 func (s *scenario) refuse(args []string) {
 	if len(args) == 0 {
-		s.fake.Reject = nil
+		s.fake.Reject(nil)
 		return
 	}
-	s.fake.Reject = func(_ client.Verb, r *schema.Resource, _ string, _ schema.Object) error {
+	s.fake.Reject(func(_ client.Verb, r *schema.Resource, _ string, _ schema.Object) error {
 		if r.Kind != args[0] {
 			return nil
 		}
 		return apierrors.NewForbidden(r.GroupResource(), "x", errors.New(strings.Join(args[1:], " ")))
-	}
+	})
 }

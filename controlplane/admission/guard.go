@@ -39,7 +39,6 @@ type Guard struct {
 	cache     client.Cache
 	catalog   *schema.Live
 	inventory *inventory
-	differ    *differ
 	ready     chan struct{}
 }
 
@@ -47,7 +46,7 @@ var _ registry.Admission = (*Guard)(nil)
 
 // NewGuard returns a guard; it starts nothing.
 func NewGuard(cache client.Cache) *Guard {
-	return &Guard{cache: cache, inventory: newInventory(), differ: newDiffer(), ready: make(chan struct{})}
+	return &Guard{cache: cache, inventory: newInventory(), ready: make(chan struct{})}
 }
 
 // Run follows the inventories until ctx ends.
@@ -156,7 +155,7 @@ func (g *Guard) checkUpdate(ctx context.Context, a *registry.Attributes) error {
 		}
 		fields, err = scaled(a, old, scale)
 	} else {
-		fields, err = g.differ.touched(a.Resource, old, a.Object)
+		fields, err = touched(a.Resource, old, a.Object)
 	}
 	if err != nil {
 		return forbidden(a, err)

@@ -7,18 +7,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/client-go/applyconfigurations"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/merge"
 )
 
 // GitManager is the field manager of what Git declares.
@@ -46,21 +44,10 @@ func fieldSet(f *metav1.FieldsV1) (*fieldpath.Set, error) {
 	return s, nil
 }
 
-// differ finds out which of Git's fields a write touches.
-type differ struct {
-	types func() managedfields.TypeConverter
-}
-
-func newDiffer() *differ {
-	return &differ{types: sync.OnceValue(func() managedfields.TypeConverter {
-		return applyconfigurations.NewTypeConverter(schema.Scheme) // takes a while, and most writes need none
-	})}
-}
-
 // touched returns the fields that Git declares in old and whose values object
 // changes or leaves out, and the fields that object takes from Git's record or
 // adds to it: without the record the next write would go unseen.
-func (d *differ) touched(r *schema.Resource, old, object schema.Object) ([]string, error) {
+func touched(r *schema.Resource, old, object schema.Object) ([]string, error) {
 	before, after := gitFields(old), gitFields(object)
 	if before == nil && after == nil {
 		return nil, nil
@@ -69,7 +56,7 @@ func (d *differ) touched(r *schema.Resource, old, object schema.Object) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.changed(r, old, object)
+	found, err := differing(r, old, object)
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +97,10 @@ func scaled(a *registry.Attributes, stored schema.Object, scale *autoscalingv1.S
 	return []string{strings.TrimPrefix(path.String(), ".")}, nil
 }
 
-// changed returns the fields that have another value in object than in old, or
+// differing returns the fields that have another value in object than in old, or
 // are in one of them only.
-func (d *differ) changed(r *schema.Resource, old, object schema.Object) (*fieldpath.Set, error) {
-	types := managedfields.NewDeducedTypeConverter() // kinds of our own have no merge keys
-	if r.HasProtobuf() {
-		types = d.types()
-	}
+func differing(r *schema.Resource, old, object schema.Object) (*fieldpath.Set, error) {
+	types := merge.Types(r)
 	a, errA := types.ObjectToTyped(old, typed.AllowDuplicates)
 	b, errB := types.ObjectToTyped(object, typed.AllowDuplicates)
 	if err := errors.Join(errA, errB); err != nil {

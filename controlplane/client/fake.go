@@ -19,16 +19,12 @@ import (
 // Subscribers of its Cache are called before a write returns, so that a test
 // needs no waiting; a NewCache over a Fake lags as one over a network does.
 type Fake struct {
-	// Reject, when set, is asked before each write and refuses it by an error.
-	// It is called by one goroutine at a time and may read the Fake. It is to be
-	// set while nobody writes.
-	Reject func(verb Verb, r *schema.Resource, subresource string, o schema.Object) error
-
 	// Catalog names the custom resources that Put is given objects of. To be set
 	// before.
 	Catalog *schema.Live
 
-	rejecting sync.Mutex
+	rejecting sync.Mutex // guards the call of hook, and hook
+	hook      Refusal
 
 	mu        sync.Mutex
 	version   uint64
@@ -42,6 +38,17 @@ type Fake struct {
 	undrained []change // not yet shown to subscribers
 	draining  bool
 	held      bool
+}
+
+// Refusal is asked before each write and refuses it by an error.
+type Refusal func(verb Verb, r *schema.Resource, subresource string, o schema.Object) error
+
+// Reject asks hook before each write from now on; nil asks nobody. The hook is
+// called by one goroutine at a time. It may read the Fake and must not write.
+func (f *Fake) Reject(hook Refusal) {
+	f.rejecting.Lock()
+	defer f.rejecting.Unlock()
+	f.hook = hook
 }
 
 // change is one stored write. Of a deletion next is the last state, with the
@@ -191,12 +198,12 @@ func (f *Fake) do(dryRun bool, write func() (schema.Object, error)) (schema.Obje
 
 // reject asks the test's hook.
 func (f *Fake) reject(v Verb, r *schema.Resource, sub string, o schema.Object) error {
-	if f.Reject == nil {
-		return nil
-	}
 	f.rejecting.Lock()
 	defer f.rejecting.Unlock()
-	return f.Reject(v, r, sub, o)
+	if f.hook == nil {
+		return nil
+	}
+	return f.hook(v, r, sub, o)
 }
 
 // now is the wall clock at the precision of the API.

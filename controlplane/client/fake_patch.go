@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
@@ -14,11 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"k8s.io/client-go/applyconfigurations"
 	"sigs.k8s.io/yaml"
 
 	"github.com/writ-os/writ/schema"
-	"github.com/writ-os/writ/schema/v1alpha1"
+	"github.com/writ-os/writ/schema/merge"
 )
 
 // Patch implements Writer.
@@ -114,16 +112,8 @@ func (f *Fake) apply(r *schema.Resource, key schema.Key, data []byte, w WriteOpt
 	return f.update(r, next, w.Subresource)
 }
 
-var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter {
-	return applyconfigurations.NewTypeConverter(schema.Scheme)
-})
-
 func fieldManager(r *schema.Resource, sub string) (*managedfields.FieldManager, error) {
-	types := managedfields.NewDeducedTypeConverter()
-	if r.Group != v1alpha1.GroupVersion.Group {
-		types = builtinTypes()
-	}
-	return managedfields.NewDefaultFieldManager(types, schema.Scheme, schema.Scheme, schema.Scheme, r.GVK(), r.GVK().GroupVersion(), sub, nil)
+	return managedfields.NewDefaultFieldManager(merge.Types(r), schema.Scheme, schema.Scheme, schema.Scheme, r.GVK(), r.GVK().GroupVersion(), sub, nil)
 }
 
 // Transact implements Transactor.

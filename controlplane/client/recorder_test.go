@@ -109,12 +109,12 @@ func TestServerAway(t *testing.T) {
 		f := NewFake()
 		var away atomic.Bool
 		away.Store(true)
-		f.Reject = func(Verb, *schema.Resource, string, schema.Object) error {
+		f.Reject(func(Verb, *schema.Resource, string, schema.Object) error {
 			if away.Load() {
 				return errors.New("connection refused")
 			}
 			return nil
-		}
+		})
 		r := recording(t, f)
 		for i := range recorderQueue + 10 {
 			r.Event(podNamed(fmt.Sprintf("p%d", i)), corev1.EventTypeNormal, "Started", "m")

@@ -43,7 +43,7 @@ func over(t *testing.T, nodes int, test func(t *testing.T, c *cluster)) {
 	t.Run("fake", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := client.NewFake()
-			f.Reject = lifecycle(f)
+			f.Reject(lifecycle(f))
 			c := &cluster{Backend: f, t: t, startup: time.Second, bubble: true, tick: 100 * time.Millisecond}
 			c.start(nodes)
 			test(t, c)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +26,6 @@ import (
 type fieldManagers struct {
 	log     *slog.Logger
 	catalog *schema.Live
-	types   *mergeTypes
 
 	shapes  shapes
 	updates updates
@@ -42,13 +42,13 @@ type fieldDoor struct {
 
 func newFieldManagers(log *slog.Logger, catalog *schema.Live) *fieldManagers {
 	return &fieldManagers{
-		log: log, catalog: catalog, types: newMergeTypes(),
+		log: log, catalog: catalog,
 		of: map[fieldDoor]*managedfields.FieldManager{},
 	}
 }
 
 // warm reads the types of nearly all built-in kinds.
-func (f *fieldManagers) warm() { f.types.builtin() }
+func (f *fieldManagers) warm() { mergeTypes(schema.ResourceFor[*corev1.Pod]()) }
 
 func (f *fieldManagers) manager(r *schema.Resource, sub string) (*managedfields.FieldManager, error) {
 	f.mu.Lock()
@@ -63,7 +63,7 @@ func (f *fieldManagers) manager(r *schema.Resource, sub string) (*managedfields.
 	if r.Custom != nil {
 		make = managedfields.NewDefaultCRDFieldManager
 	}
-	m, err := make(f.types.of(r), versions{r, f.catalog}, setDefaults{}, maker{r}, gvk, hub, sub, resetFields(r, sub))
+	m, err := make(mergeTypes(r), versions{r, f.catalog}, setDefaults{}, maker{r}, gvk, hub, sub, resetFields(r, sub))
 	if err != nil {
 		return nil, fmt.Errorf("make field manager of %v: %w", r, err)
 	}

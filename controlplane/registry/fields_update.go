@@ -86,7 +86,7 @@ func (f *fieldManagers) root(r *schema.Resource) (mergeRoot, bool) {
 	if ok {
 		return root, root.types != nil
 	}
-	if v, err := f.types.of(r).ObjectToTyped(empty(r)); err == nil {
+	if v, err := mergeTypes(r).ObjectToTyped(empty(r)); err == nil {
 		root = mergeRoot{v.Schema(), v.TypeRef()}
 	}
 	u.mu.Lock()

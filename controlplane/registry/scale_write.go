@@ -12,6 +12,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/merge"
 )
 
 // scaleRow stands for the kind that the scale subresources speak. No store has
@@ -158,4 +159,13 @@ func (g *Registry) applyScale(ctx context.Context, was *autoscalingv1.Scale, dat
 		return nil, err
 	}
 	return o.(*autoscalingv1.Scale), nil
+}
+
+// mergeTypes are the types of a resource; those of the scale are told by its
+// values.
+func mergeTypes(r *schema.Resource) managedfields.TypeConverter {
+	if r == scaleRow {
+		return managedfields.NewDeducedTypeConverter()
+	}
+	return merge.Types(r)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,16 +32,19 @@ func TestFollow(t *testing.T) {
 	write(t, b, "x")
 	synctest.Test(t, func(t *testing.T) {
 		var (
+			mu    sync.Mutex // guards the three below it
 			have  string
 			calls int
-			log   bytes.Buffer
 			down  = true
+			log   bytes.Buffer
 		)
 		m := NewMetrics("me")
 		reg := prometheus.NewRegistry()
 		reg.MustRegister(m)
 		w := New(Config{Name: "test", Files: []string{a, b}, Metrics: m, Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Take: func(_ context.Context, data [][]byte) error {
+				mu.Lock()
+				defer mu.Unlock()
 				calls++
 				switch s := string(data[0]) + string(data[1]); {
 				case strings.Contains(s, "bad"):
@@ -62,6 +66,8 @@ func TestFollow(t *testing.T) {
 			t.Helper()
 			time.Sleep(3 * Every) // of the bubble's clock
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if have != want || calls != wantCalls {
 				t.Errorf("have %q after %d calls, want %q after %d", have, calls, want, wantCalls)
 			}
@@ -77,7 +83,9 @@ func TestFollow(t *testing.T) {
 		step("2x", 3)
 		write(t, b, "far")
 		step("2x", 6) // at each round
+		mu.Lock()
 		down = false
+		mu.Unlock()
 		step("2far", 7)
 		if err := os.Rename(b, b+"1"); err != nil {
 			t.Fatal(err)

@@ -227,7 +227,7 @@ func TestBindingFails(t *testing.T) {
 		w := &world{t, client.NewFake(objects...), &recorder{}}
 		var mu sync.Mutex
 		failures := 0
-		w.Reject = func(_ client.Verb, _ *schema.Resource, sub string, o schema.Object) error {
+		w.Reject(func(_ client.Verb, _ *schema.Resource, sub string, o schema.Object) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if sub == "binding" && o.GetName() == "p-0003" && failures < 3 {
@@ -235,7 +235,7 @@ func TestBindingFails(t *testing.T) {
 				return apierrors.NewInternalError(fmt.Errorf("no"))
 			}
 			return nil
-		}
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		s := New(Config{Client: w.Fake, Cache: w.Cache(), Recorder: w.recorder})

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/defaults"
+	"github.com/writ-os/writ/schema/merge"
 )
 
 // Manager is the field manager under which Git owns fields.
@@ -80,7 +82,7 @@ func inVersion(r *schema.Resource, o schema.Object) (schema.Object, error) {
 // that "1000m" and "1" are one; which fields are compared is what the manifest
 // itself says.
 func compare(d *Desired, o, live schema.Object) (comparison, error) {
-	types := converter(d.Resource)
+	types := merge.Types(d.Resource)
 	declared, err := declaredFields(types, d)
 	if err != nil {
 		return comparison{}, err
@@ -154,39 +156,15 @@ func under(p, above fieldpath.Path) bool {
 // declaredFields is the set of fields that the manifest itself has.
 func declaredFields(types managedfields.TypeConverter, d *Desired) (*fieldpath.Set, error) {
 	u := &unstructured.Unstructured{}
-	dec := json.NewDecoder(bytes.NewReader(d.Fields))
-	dec.UseNumber()
-	if err := dec.Decode(&u.Object); err != nil {
+	if err := utiljson.Unmarshal(d.Fields, &u.Object); err != nil {
 		return nil, err
 	}
-	numbers(u.Object)
 	u.SetGroupVersionKind(d.Resource.GVK())
 	t, err := types.ObjectToTyped(u, typed.AllowDuplicates)
 	if err != nil {
 		return nil, err
 	}
 	return t.ToFieldSet()
-}
-
-// numbers replaces json.Number by the types that values have.
-func numbers(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for k, e := range v {
-			v[k] = numbers(e)
-		}
-	case []any:
-		for i, e := range v {
-			v[i] = numbers(e)
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	}
-	return v
 }
 
 // ownedFields is the set of fields that Git owns in a live object.

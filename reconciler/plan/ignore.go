@@ -1,13 +1,13 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"path"
 	"strconv"
 	"strings"
 
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
@@ -101,9 +101,7 @@ type ignored struct {
 }
 
 func objectOf(data []byte) (o map[string]any, err error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	return o, dec.Decode(&o)
+	return o, utiljson.Unmarshal(data, &o)
 }
 
 func matching(rules []pointer, p fieldpath.Path) (pointer, bool) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
-	"k8s.io/client-go/applyconfigurations"
 
 	"github.com/writ-os/writ/controlplane/admission/match"
 	"github.com/writ-os/writ/controlplane/admission/request"
@@ -28,6 +26,7 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/merge"
 )
 
 // mutatingName is that of the plugin in --enable-admission-plugins.
@@ -37,7 +36,6 @@ const mutatingName = "MutatingAdmissionPolicy"
 type Mutating struct {
 	cfg      Config
 	policies *source.Source[[]*mutator]
-	types    *mergeTypes
 }
 
 var _ registry.Admission = (*Mutating)(nil)
@@ -262,7 +260,7 @@ func (r *run) invoke(ctx context.Context, m *mutator, b *binding, as match.Match
 		req := patch.Request{
 			MatchedResource: as.Resource, ObjectInterfaces: request.Interfaces{}, Namespace: celplugin.CreateNamespaceObject(ns),
 			OptionalVariables: celplugin.OptionalVariableBindings{VersionedParams: param, Authorizer: r.q.authz},
-			TypeConverter:     r.types.of(r.cfg.Catalog.Load(), attrs),
+			TypeConverter:     typesOf(r.cfg.Catalog.Load(), attrs),
 		}
 		if err := r.patch(ctx, m, b, programs, attrs, req); err != nil {
 			return err
@@ -319,28 +317,10 @@ func invocationID(m *mutator, b *binding, param runtime.Object) string {
 	return id
 }
 
-// mergeTypes finds the merge types of what is being mutated.
-type mergeTypes struct {
-	builtin func() managedfields.TypeConverter
-	deduced managedfields.TypeConverter
-}
-
-func newTypes() *mergeTypes {
-	return &mergeTypes{
-		builtin: sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(schema.Scheme) }),
-		deduced: managedfields.NewDeducedTypeConverter(),
+// typesOf are the merge types of what is being mutated.
+func typesOf(c *schema.Catalog, attrs *admission.VersionedAttributes) managedfields.TypeConverter {
+	if r := c.ByGVK(attrs.VersionedKind); r != nil {
+		return merge.Types(r)
 	}
-}
-
-func (t *mergeTypes) of(c *schema.Catalog, attrs *admission.VersionedAttributes) managedfields.TypeConverter {
-	r := c.ByGVK(attrs.VersionedKind)
-	switch {
-	case r == nil:
-		return t.deduced
-	case r.Custom != nil:
-		return r.Custom.Types()
-	case r.HasProtobuf():
-		return t.builtin()
-	}
-	return t.deduced
+	return managedfields.NewDeducedTypeConverter()
 }

@@ -74,7 +74,7 @@ func New(cfg Config) (*Mutating, *Validating) {
 			return authorizer.DecisionNoOpinion, "", errors.New("no authorizer")
 		})
 	}
-	m := &Mutating{cfg: cfg, types: newTypes()}
+	m := &Mutating{cfg: cfg}
 	m.policies = source.New(source.Config[[]*mutator]{
 		Cache: cfg.Cache, Build: readMutators(map[string]*mutator{}),
 		Kinds: []kschema.GroupVersionKind{kind("MutatingAdmissionPolicy"), kind("MutatingAdmissionPolicyBinding")},

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // The types that patches of server-side apply have in both encodings.
@@ -136,36 +137,13 @@ func preferred(h http.Header) (accept string, cbor bool) {
 
 // encode turns a JSON value into CBOR.
 func encode(data []byte) ([]byte, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
 	var v any
-	if err := dec.Decode(&v); err != nil {
+	if err := utiljson.Unmarshal(data, &v); err != nil { // whole numbers stay whole
 		return nil, err
 	}
-	out, err := direct.Marshal(numbers(v))
+	out, err := direct.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
 	return append(append(make([]byte, 0, len(out)+len(selfDescribed)), selfDescribed...), out...), nil
-}
-
-// numbers replaces json.Number by integers, where they are, and floats.
-func numbers(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for k, e := range v {
-			v[k] = numbers(e)
-		}
-	case []any:
-		for i, e := range v {
-			v[i] = numbers(e)
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	}
-	return v
 }

@@ -111,9 +111,9 @@ func TestEnsureOneByOne(t *testing.T) {
 	if _, err := client.Get[*corev1.Namespace](t.Context(), f, schema.Key{Name: "kube-system"}); err != nil {
 		t.Error(err)
 	}
-	f.Reject = func(client.Verb, *schema.Resource, string, schema.Object) error {
+	f.Reject(func(client.Verb, *schema.Resource, string, schema.Object) error {
 		return apierrors.NewServiceUnavailable("no")
-	}
+	})
 	moved := get[*rbacv1.ClusterRoleBinding](t, f, "system:discovery")
 	moved.RoleRef.Name = "cluster-admin"
 	f.Put(moved)

@@ -109,7 +109,7 @@ func TestAsksTheServer(t *testing.T) {
 
 func TestRefusedWriteIsAnError(t *testing.T) {
 	f := client.NewFake(claim(deleted))
-	f.Reject = func(client.Verb, *schema.Resource, string, schema.Object) error { return errors.New("full") }
+	f.Reject(func(client.Verb, *schema.Resource, string, schema.Object) error { return errors.New("full") })
 	if _, err := New(Config{Client: f, Cache: f.Cache()}).Reconcile(t.Context(), key); err == nil {
 		t.Error("no error")
 	}

@@ -114,7 +114,7 @@ func TestLagNeverCreatesTwice(t *testing.T) {
 func TestSlowStart(t *testing.T) {
 	f := client.NewFake(set(500))
 	asked := 0
-	f.Reject = func(v client.Verb, _ *schema.Resource, _ string, _ schema.Object) error {
+	f.Reject(func(v client.Verb, _ *schema.Resource, _ string, _ schema.Object) error {
 		if v != client.VerbCreate {
 			return nil
 		}
@@ -122,7 +122,7 @@ func TestSlowStart(t *testing.T) {
 			return errors.New("exceeded quota")
 		}
 		return nil
-	}
+	})
 	c := New(Config{Client: single{f}, Cache: f.Cache()})
 	_, err := c.Reconcile(t.Context(), key)
 	if err == nil || !strings.Contains(err.Error(), "exceeded quota") {
@@ -135,7 +135,7 @@ func TestSlowStart(t *testing.T) {
 	if len(rs.Status.Conditions) != 1 || rs.Status.Conditions[0].Reason != "FailedCreate" {
 		t.Errorf("conditions: %+v", rs.Status.Conditions)
 	}
-	f.Reject = nil
+	f.Reject(nil)
 	reconcile(t, c)
 	reconcile(t, c)
 	rs, _ = client.Cached[*appsv1.ReplicaSet](f.Cache(), key)

@@ -146,7 +146,7 @@ func TestErrors(t *testing.T) {
 		t.Error("an error of the issuer was lost")
 	}
 	c = build(f)
-	f.Reject = func(client.Verb, *schema.Resource, string, schema.Object) error { return errors.New("full") }
+	f.Reject(func(client.Verb, *schema.Resource, string, schema.Object) error { return errors.New("full") })
 	if _, err := c.Reconcile(t.Context(), key); err == nil {
 		t.Error("a refused write was lost")
 	}

@@ -188,12 +188,12 @@ func TestInUseStays(t *testing.T) {
 
 func TestRefusedWriteIsAnError(t *testing.T) {
 	f := client.NewFake(cidr("a", "10.0.0.0/24"))
-	f.Reject = func(_ client.Verb, _ *schema.Resource, sub string, _ schema.Object) error {
+	f.Reject(func(_ client.Verb, _ *schema.Resource, sub string, _ schema.Object) error {
 		if sub == "status" {
 			return errors.New("full")
 		}
 		return nil
-	}
+	})
 	if _, err := New(Config{Client: f, Cache: f.Cache()}).Reconcile(t.Context(), schema.Key{Name: "a"}); err == nil {
 		t.Error("no error")
 	}

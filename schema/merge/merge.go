@@ -1,4 +1,9 @@
-package plan
+// Package merge knows of every kind how its fields merge: which lists have
+// keys, and which values are one (KEP-555, server-side apply).
+//
+// It watches nothing and owns nothing. The types are upstream's own, read when
+// first asked for and shared by all that merge and compare in a process.
+package merge
 
 import (
 	"sync"
@@ -12,23 +17,21 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/writ-os/writ/schema"
-	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// The types of the built-in kinds, read when first asked for.
 var (
 	builtin     = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(schema.Scheme) })
 	services    = sync.OnceValue(func() managedfields.TypeConverter { return aggregated.NewTypeConverter(schema.Scheme) })
 	definitions = sync.OnceValue(definitionTypes)
 )
 
-// converter knows the lists and their keys of a kind, as the server does that
-// merges what is applied.
-func converter(r *schema.Resource) managedfields.TypeConverter {
+// Types returns the types of a resource. Kinds of our own are told by their
+// values: their lists have no keys.
+func Types(r *schema.Resource) managedfields.TypeConverter {
 	switch {
 	case r.Custom != nil:
 		return r.Custom.Types()
-	case r.Group == v1alpha1.GroupVersion.Group:
+	case !r.HasProtobuf():
 		return managedfields.NewDeducedTypeConverter()
 	case r.Group == "apiextensions.k8s.io":
 		return definitions()
@@ -39,7 +42,8 @@ func converter(r *schema.Resource) managedfields.TypeConverter {
 }
 
 // definitionTypes reads the types of definitions from their OpenAPI schemas:
-// the apply configurations of upstream's client leave them out.
+// unlike those of other kinds, the apply configurations of upstream's client
+// leave them out.
 func definitionTypes() managedfields.TypeConverter {
 	ref := func(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }
 	models := map[string]*spec.Schema{}
