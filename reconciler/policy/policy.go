@@ -1,21 +1,15 @@
 package policy
 
 import (
-	"bytes"
-	"context"
 	_ "embed"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"cuelang.org/go/cue"
-	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/cuecontext"
-	cueerrors "cuelang.org/go/cue/errors"
 	"cuelang.org/go/cue/token"
 
 	"github.com/writ-os/writ/reconciler/render"
@@ -35,8 +29,14 @@ const (
 // goroutines. nil is the set of no rules.
 type Set struct {
 	hash  string
-	ctx   *cue.Context
 	rules []rule
+
+	// CUE writes into the values it evaluates: they are evaluated by one
+	// goroutine at a time, the one that has put something into turns.
+	ctx   *cue.Context
+	limit time.Duration // of the objects of one unit
+	turns chan struct{}
+	late  atomic.Pointer[turn] // the last that ran out of time
 }
 
 // rule is one rule, read.
@@ -73,7 +73,7 @@ func Reload(t render.Tree, before *Set, wrong []v1alpha1.Finding) (*Set, []v1alp
 	}
 	packages, findings := files.Load()
 	hash := files.Hash
-	s := &Set{hash: hash, ctx: cuecontext.New()}
+	s := &Set{hash: hash, ctx: cuecontext.New(), limit: checkTimeout, turns: make(chan struct{}, 1)}
 	schema := s.ctx.CompileString(schemaCUE, cue.Filename("schema.cue"))
 	for _, inst := range packages {
 		dir := strings.TrimPrefix(inst.Dir, "/")
@@ -203,182 +203,4 @@ func texts(v any) []string {
 		return out
 	}
 	return nil
-}
-
-// Result is what became of some manifests.
-type Result struct {
-	Refused []v1alpha1.Finding // keep the commit out
-	Warned  []v1alpha1.Finding // are told
-}
-
-// Check holds manifests against the rules. The error is that of ctx.
-func (s *Set) Check(ctx context.Context, manifests []render.Manifest) (Result, error) {
-	if s == nil || len(s.rules) == 0 || !s.any(manifests) {
-		return Result{}, nil
-	}
-	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	done := make(chan Result, 1)
-	go func() { done <- s.check(bounded, manifests) }()
-	select {
-	case r := <-done:
-		return r, ctx.Err()
-	case <-bounded.Done():
-		if !errors.Is(bounded.Err(), context.DeadlineExceeded) || ctx.Err() != nil {
-			return Result{}, ctx.Err()
-		}
-		h := &manifests[0].Head
-		return Result{Refused: []v1alpha1.Finding{{File: h.File, Line: h.Line, Column: h.Column, Rule: "TooSlow",
-			Message: fmt.Sprintf("the policies are not evaluated after %s", checkTimeout), Hint: "make the rules simpler"}}}, nil
-	}
-}
-
-func (s *Set) any(manifests []render.Manifest) bool {
-	for i := range manifests {
-		for j := range s.rules {
-			if s.rules[j].means(&manifests[i]) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (s *Set) check(ctx context.Context, manifests []render.Manifest) (out Result) {
-	defer func() {
-		if p := recover(); p != nil {
-			h := &manifests[0].Head
-			out = Result{Refused: []v1alpha1.Finding{{File: h.File, Line: h.Line, Column: h.Column, Rule: "Policy", Message: fmt.Sprintf("the evaluation of the policies broke down: %v", p)}}}
-		}
-	}()
-	for i := range manifests {
-		m := &manifests[i]
-		o := object{set: s, m: m}
-		for j := range s.rules {
-			r := &s.rules[j]
-			if ctx.Err() != nil {
-				return out
-			}
-			if !r.means(m) {
-				continue
-			}
-			found := o.check(r)
-			if r.warn {
-				out.Warned = append(out.Warned, found...)
-			} else {
-				out.Refused = append(out.Refused, found...)
-			}
-		}
-	}
-	return out
-}
-
-// object is one manifest being checked; its values are made when asked for.
-type object struct {
-	set       *Set
-	m         *render.Manifest
-	expr      ast.Expr
-	whole     *cue.Value
-	pods      *cue.Value
-	podsField string
-	plain     any // the JSON, decoded
-}
-
-// satisfies says that an object certainly keeps a rule.
-func (o *object) satisfies(r *rule) bool {
-	if r.quick == nil {
-		return false
-	}
-	if o.plain == nil {
-		d := json.NewDecoder(bytes.NewReader(o.m.JSON))
-		d.UseNumber()
-		if d.Decode(&o.plain) != nil {
-			return false
-		}
-	}
-	v := o.plain
-	if r.podSpec {
-		for step := range strings.SplitSeq(podSpecs[o.m.Resource.Kind], ".") {
-			m, _ := v.(map[string]any)
-			if v = m[step]; v == nil {
-				return false
-			}
-		}
-	}
-	return r.quick(v)
-}
-
-func (o *object) check(r *rule) []v1alpha1.Finding {
-	if o.satisfies(r) {
-		return nil
-	}
-	if o.expr == nil {
-		o.expr = o.m.Expr()
-	}
-	v, prefix := o.value(r.podSpec)
-	err := r.require.Unify(v).Validate(cue.Concrete(true))
-	if err == nil {
-		return nil
-	}
-	var out []v1alpha1.Finding
-	for _, e := range cueerrors.Errors(err) {
-		f := o.finding(r, e, prefix)
-		same := func(g v1alpha1.Finding) bool { return g.File == f.File && g.Line == f.Line && g.Field == f.Field }
-		if !slices.ContainsFunc(out, same) {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// value is the object, or the specification of its pods, and where that is.
-func (o *object) value(podSpec bool) (cue.Value, string) {
-	if !podSpec {
-		if o.whole == nil {
-			v := o.set.ctx.BuildExpr(o.expr)
-			o.whole = &v
-		}
-		return *o.whole, ""
-	}
-	if o.pods == nil {
-		o.podsField = podSpecs[o.m.Resource.Kind]
-		v := o.set.ctx.BuildExpr(render.Descend(o.expr, o.podsField))
-		o.pods = &v
-	}
-	return *o.pods, o.podsField
-}
-
-// finding says that an object breaks a rule, at the field that does.
-func (o *object) finding(r *rule, e cueerrors.Error, prefix string) v1alpha1.Finding {
-	f := v1alpha1.Finding{File: o.m.File, Line: o.m.Line, Column: o.m.Column, Object: o.m.Object(), Rule: r.name, Message: r.message}
-	f.Field = fieldPath(prefix, e.Path(), r.name)
-	at := render.Locate(o.expr, f.Field)
-	if at.IsValid() {
-		f.File, f.Line, f.Column = at.Filename, at.Line, at.Column
-	}
-	why, args := e.Msg()
-	f.Hint = fmt.Sprintf("%s:%d: %s", r.pos.Filename, r.pos.Line, strings.Join(strings.Fields(fmt.Sprintf(why, args...)), " "))
-	if r.hint != "" {
-		f.Hint = r.hint + " (" + f.Hint + ")"
-	}
-	return f
-}
-
-// fieldPath writes the path of an error as that of a field of the object.
-func fieldPath(prefix string, steps []string, name string) string {
-	var b strings.Builder
-	b.WriteString(prefix)
-	for i, step := range steps {
-		switch {
-		case i < 3 && (step == "rules" || strings.Trim(step, `"`) == name || step == "require"):
-		case step != "" && strings.Trim(step, "0123456789") == "":
-			b.WriteString("[" + step + "]")
-		default:
-			if b.Len() > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(strings.Trim(step, `"`))
-		}
-	}
-	return b.String()
 }

@@ -12,8 +12,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -193,7 +195,71 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestEndless: a rule that takes for ever is left behind.
+// TestSlow: a rule that takes for ever is left behind, and nobody waits behind
+// it. When it has ended after all, the next may ask again.
+func TestSlow(t *testing.T) {
+	tree := memTree{map[string]string{"policy/a.cue": `package policy
+import "list"
+rules: slow: {
+	match: kind: "ConfigMap"
+	message: "m"
+	require: {N=metadata: {name: string}, count: len([for i in list.Range(0, 200, 1) for j in list.Range(0, 500, 1) if i*j < len(N.name) {i}])}
+}
+`, "x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"}, "."}
+	set, findings, err := Load(tree)
+	if err != nil || len(findings) > 0 {
+		t.Fatal(err, findings)
+	}
+	m := manifestsOf(t, tree)
+	limit := set.limit
+	set.limit = time.Millisecond
+	for range 2 {
+		if r, err := set.Check(t.Context(), m); err != nil || len(r.Refused) != 1 || r.Refused[0].Rule != "TooSlow" {
+			t.Errorf("%v %v", r, err)
+		}
+	}
+	if set.late.Load().over.Load() {
+		t.Fatal("the rule is not slow")
+	}
+	set.limit = limit
+	for r := tooSlow(&question{object: &object{set: set, m: &m[0]}}); len(r.Refused) == 1 && r.Refused[0].Rule == "TooSlow"; {
+		if r, err = set.Check(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAtOnce: the files of a commit are checked at once. CUE's values may not
+// be shared; the race detector tells.
+func TestAtOnce(t *testing.T) {
+	ar, err := txtar.ParseFile("testdata/rules.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := memTree{map[string]string{}, "."}
+	for _, f := range ar.Files {
+		tree.files[f.Name] = string(f.Data)
+	}
+	set, findings, err := Load(tree)
+	if err != nil || len(findings) > 0 {
+		t.Fatal(err, findings)
+	}
+	m := manifestsOf(t, tree)
+	want, err := set.Check(t.Context(), m)
+	if err != nil || len(want.Refused) == 0 {
+		t.Fatal(err, want)
+	}
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if got, err := set.Check(t.Context(), m); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%v\n%v\nwant\n%v", err, got, want)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestCancelled(t *testing.T) {
 	tree := memTree{map[string]string{"policy/a.cue": small, "x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"}, "."}
 	set, _, err := Load(tree)

@@ -25,7 +25,10 @@ type definitions struct {
 	scope  cue.Value
 	syntax map[string]*definition
 
-	parts sync.Map // ast.Expr of a definition -> cue.Value
+	// CUE writes into the values it evaluates, even into those it has finished
+	// with: of all that ask, one evaluates at a time.
+	mu    sync.Mutex
+	parts map[ast.Expr]cue.Value // of definitions
 }
 
 // definition is one `#Name: close({...}) & matchN(...) & matchIf(...) @say(...)`.
@@ -53,7 +56,7 @@ var definitionsOnce = sync.OnceValue(func() *definitions {
 })
 
 func loadDefinitions() (*definitions, error) {
-	d := &definitions{ctx: cuecontext.New(), syntax: map[string]*definition{}}
+	d := &definitions{ctx: cuecontext.New(), syntax: map[string]*definition{}, parts: map[ast.Expr]cue.Value{}}
 	inst := build.NewContext().NewInstance("writ", nil)
 	names, err := fs.Glob(writcue.Definitions, "*.cue")
 	if err != nil {
@@ -206,11 +209,14 @@ func funcName(c *ast.CallExpr) string {
 
 // fits asks CUE whether a value fits a part of a definition.
 func (d *definitions) fits(part ast.Expr, value ast.Expr) bool {
-	p, ok := d.parts.Load(part)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, ok := d.parts[part]
 	if !ok {
-		p, _ = d.parts.LoadOrStore(part, d.compile(part))
+		p = d.compile(part)
+		d.parts[part] = p
 	}
-	return p.(cue.Value).Unify(d.ctx.BuildExpr(value)).Validate(cue.Concrete(true)) == nil
+	return p.Unify(d.ctx.BuildExpr(value)).Validate(cue.Concrete(true)) == nil
 }
 
 // compile builds a part on its own. Its syntax is resolved within its file

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -48,6 +49,33 @@ func TestFindings(t *testing.T) {
 			sameWithoutPlaces(t, found, JSON(m.resource, m.json))
 		})
 	}
+}
+
+// TestFindingsAtOnce: the files of a commit, and the requests of many clients,
+// are checked at once. CUE's values may not be shared; the race detector tells.
+func TestFindingsAtOnce(t *testing.T) {
+	files, err := filepath.Glob("testdata/findings/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	var all sync.WaitGroup
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := a.Files[0]
+		m := readManifest(t, in.Name, in.Data)
+		for range 4 {
+			expr := extract(t, in.Name, in.Data)
+			all.Go(func() {
+				if got := render(Expr(m.resource, expr)); got != string(a.Files[1].Data) {
+					t.Errorf("%s: findings differ:\n%s", file, got)
+				}
+			})
+		}
+	}
+	all.Wait()
 }
 
 // sameWithoutPlaces wants JSON to say what Expr says, but for the places. Of

@@ -1,0 +1,222 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"cuelang.org/go/cue"
+	"cuelang.org/go/cue/ast"
+	cueerrors "cuelang.org/go/cue/errors"
+
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// Result is what became of some manifests.
+type Result struct {
+	Refused []v1alpha1.Finding // keep the commit out
+	Warned  []v1alpha1.Finding // are told
+}
+
+// Check holds manifests against the rules. The error is that of ctx.
+func (s *Set) Check(ctx context.Context, manifests []render.Manifest) (Result, error) {
+	open := s.undecided(manifests)
+	if len(open) == 0 {
+		return Result{}, ctx.Err()
+	}
+	if t := s.late.Load(); t != nil && !t.over.Load() {
+		return tooSlow(&open[0]), nil // nobody gets a turn before a rule ends that may never
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	done, t := make(chan Result, 1), &turn{}
+	select {
+	case s.turns <- struct{}{}:
+		go func() {
+			done <- check(bounded, open)
+			t.over.Store(true)
+			<-s.turns
+		}()
+	case <-bounded.Done():
+		return outOfTime(ctx, &open[0])
+	}
+	select {
+	case r := <-done:
+		return r, ctx.Err()
+	case <-bounded.Done():
+		s.late.Store(t)
+		return outOfTime(ctx, &open[0])
+	}
+}
+
+// turn is the evaluation of some questions.
+type turn struct{ over atomic.Bool }
+
+func outOfTime(ctx context.Context, q *question) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+	return tooSlow(q), nil
+}
+
+func tooSlow(q *question) Result {
+	h := &q.object.m.Head
+	return Result{Refused: []v1alpha1.Finding{{File: h.File, Line: h.Line, Column: h.Column, Rule: "TooSlow",
+		Message: fmt.Sprintf("the policies are not evaluated after %s", q.object.set.limit), Hint: "make the rules simpler"}}}
+}
+
+// question is whether an object keeps a rule, for CUE to answer.
+type question struct {
+	object *object
+	rule   *rule
+}
+
+// undecided is what cannot be answered without CUE.
+func (s *Set) undecided(manifests []render.Manifest) []question {
+	if s == nil {
+		return nil
+	}
+	var out []question
+	for i := range manifests {
+		o := &object{set: s, m: &manifests[i]}
+		for j := range s.rules {
+			if r := &s.rules[j]; r.means(o.m) && !o.satisfies(r) {
+				out = append(out, question{o, r})
+			}
+		}
+	}
+	return out
+}
+
+func check(ctx context.Context, open []question) (out Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			h := &open[0].object.m.Head
+			out = Result{Refused: []v1alpha1.Finding{{File: h.File, Line: h.Line, Column: h.Column, Rule: "Policy", Message: fmt.Sprintf("the evaluation of the policies broke down: %v", p)}}}
+		}
+	}()
+	for _, q := range open {
+		if ctx.Err() != nil {
+			return out
+		}
+		found := q.object.check(q.rule)
+		if q.rule.warn {
+			out.Warned = append(out.Warned, found...)
+		} else {
+			out.Refused = append(out.Refused, found...)
+		}
+	}
+	return out
+}
+
+// object is one manifest being checked; its values are made when asked for.
+type object struct {
+	set       *Set
+	m         *render.Manifest
+	expr      ast.Expr
+	whole     *cue.Value
+	pods      *cue.Value
+	podsField string
+	plain     any // the JSON, decoded
+}
+
+// satisfies says that an object certainly keeps a rule.
+func (o *object) satisfies(r *rule) bool {
+	if r.quick == nil {
+		return false
+	}
+	if o.plain == nil {
+		d := json.NewDecoder(bytes.NewReader(o.m.JSON))
+		d.UseNumber()
+		if d.Decode(&o.plain) != nil {
+			return false
+		}
+	}
+	v := o.plain
+	if r.podSpec {
+		for step := range strings.SplitSeq(podSpecs[o.m.Resource.Kind], ".") {
+			m, _ := v.(map[string]any)
+			if v = m[step]; v == nil {
+				return false
+			}
+		}
+	}
+	return r.quick(v)
+}
+
+func (o *object) check(r *rule) []v1alpha1.Finding {
+	if o.expr == nil {
+		o.expr = o.m.Expr()
+	}
+	v, prefix := o.value(r.podSpec)
+	err := r.require.Unify(v).Validate(cue.Concrete(true))
+	if err == nil {
+		return nil
+	}
+	var out []v1alpha1.Finding
+	for _, e := range cueerrors.Errors(err) {
+		f := o.finding(r, e, prefix)
+		same := func(g v1alpha1.Finding) bool { return g.File == f.File && g.Line == f.Line && g.Field == f.Field }
+		if !slices.ContainsFunc(out, same) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// value is the object, or the specification of its pods, and where that is.
+func (o *object) value(podSpec bool) (cue.Value, string) {
+	if !podSpec {
+		if o.whole == nil {
+			v := o.set.ctx.BuildExpr(o.expr)
+			o.whole = &v
+		}
+		return *o.whole, ""
+	}
+	if o.pods == nil {
+		o.podsField = podSpecs[o.m.Resource.Kind]
+		v := o.set.ctx.BuildExpr(render.Descend(o.expr, o.podsField))
+		o.pods = &v
+	}
+	return *o.pods, o.podsField
+}
+
+// finding says that an object breaks a rule, at the field that does.
+func (o *object) finding(r *rule, e cueerrors.Error, prefix string) v1alpha1.Finding {
+	f := v1alpha1.Finding{File: o.m.File, Line: o.m.Line, Column: o.m.Column, Object: o.m.Object(), Rule: r.name, Message: r.message}
+	f.Field = fieldPath(prefix, e.Path(), r.name)
+	at := render.Locate(o.expr, f.Field)
+	if at.IsValid() {
+		f.File, f.Line, f.Column = at.Filename, at.Line, at.Column
+	}
+	why, args := e.Msg()
+	f.Hint = fmt.Sprintf("%s:%d: %s", r.pos.Filename, r.pos.Line, strings.Join(strings.Fields(fmt.Sprintf(why, args...)), " "))
+	if r.hint != "" {
+		f.Hint = r.hint + " (" + f.Hint + ")"
+	}
+	return f
+}
+
+// fieldPath writes the path of an error as that of a field of the object.
+func fieldPath(prefix string, steps []string, name string) string {
+	var b strings.Builder
+	b.WriteString(prefix)
+	for i, step := range steps {
+		switch {
+		case i < 3 && (step == "rules" || strings.Trim(step, `"`) == name || step == "require"):
+		case step != "" && strings.Trim(step, "0123456789") == "":
+			b.WriteString("[" + step + "]")
+		default:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(strings.Trim(step, `"`))
+		}
+	}
+	return b.String()
+}
