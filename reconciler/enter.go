@@ -97,6 +97,13 @@ func (r *Reconciler) tell(ctx context.Context, c *v1alpha1.Commit, e *entry) {
 		"deleted", c.Status.Deleted, "unchanged", c.Status.Unchanged, "took", time.Since(e.seen))
 	r.event(ctx, c, "Normal", "Applied", fmt.Sprintf("%s: %d created, %d updated, %d deleted, %d unchanged",
 		report.Title(c.Spec.Message), c.Status.Created, c.Status.Updated, c.Status.Deleted, c.Status.Unchanged))
+	if w := c.Status.Warnings; len(w) > 0 {
+		message := report.FindingText(w[0])
+		if len(w) > 1 {
+			message = count(len(w), "warning") + ", the first: " + message
+		}
+		r.event(ctx, c, "Warning", "Warned", message)
+	}
 	if e.failed != nil {
 		r.metrics.commits.WithLabelValues("rolledback").Inc()
 		r.event(ctx, e.failed, "Warning", "RolledBack", "back to "+short(c.Spec.SHA)+": "+report.Title(c.Spec.Message))

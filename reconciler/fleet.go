@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler/report"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -116,11 +117,9 @@ func (f *Fleet) settle(ctx context.Context, g *errgroup.Group) bool {
 	for name, r := range f.snapshot() {
 		if repo := declared[name]; repo == nil || !sameSource(r.spec, &repo.Spec) {
 			f.drop(name, r)
-			if repo == nil {
-				f.forget(ctx, name)
-			}
 		}
 	}
+	f.forget(ctx, declared)
 	ok := true
 	for name, repo := range declared {
 		if f.has(name) {
@@ -167,19 +166,26 @@ func (f *Fleet) start(ctx context.Context, g *errgroup.Group, repo *v1alpha1.Rep
 	return nil
 }
 
-// forget takes away the inventories of a repository that is gone.
-func (f *Fleet) forget(ctx context.Context, repository string) {
+// forget takes away the inventories of repositories that are gone, while the
+// process ran or before, and ends their commits.
+func (f *Fleet) forget(ctx context.Context, declared map[string]*v1alpha1.Repository) {
+	gone := func(repository string) bool { return repository != f.cfg.Except && declared[repository] == nil }
 	var ops []client.Op
 	for _, inv := range client.CachedList[*v1alpha1.Inventory](f.cfg.Client.Cache(), "") {
-		if inv.Spec.Repository == repository {
+		if gone(inv.Spec.Repository) {
 			ops = append(ops, client.Op{Verb: client.VerbDelete, Resource: schema.ResourceFor[*v1alpha1.Inventory](), Key: schema.KeyOf(inv)})
+		}
+	}
+	for _, c := range client.CachedList[*v1alpha1.Commit](f.cfg.Client.Cache(), "") {
+		if gone(c.Spec.Repository) {
+			ops = append(ops, report.Abandoned(c)...)
 		}
 	}
 	if len(ops) == 0 {
 		return
 	}
 	if _, err := f.cfg.Client.Transact(ctx, ops, false); err != nil && ctx.Err() == nil {
-		f.cfg.Log.Warn("inventories of a repository that is gone not deleted", "repository", repository, "err", err)
+		f.cfg.Log.Warn("repositories that are gone not forgotten", "err", err)
 	}
 }
 

@@ -78,6 +78,7 @@ type Reconciler struct {
 	// Only the goroutine of Run touches these.
 	commit  *v1alpha1.Commit // that is applied, as last stored
 	head    *Commit          // to be done, or to be tried again
+	asleep  string           // the commit of a suspended repository that leaves it so
 	refused Commit           // the newest, if it was refused for what the cluster lacks
 	current *evaluation      // of the applied commit
 
@@ -150,7 +151,7 @@ func (r *Reconciler) step(ctx context.Context) error {
 	if r.head == nil && r.refused.SHA != "" && now.Sub(r.refusedAt) >= refusedRetry {
 		r.tryRefused()
 	}
-	if r.head != nil && r.suspended() {
+	if r.head != nil && r.suspended() && !r.resumed(ctx, *r.head) {
 		r.retry = backoff{at: now.Add(suspendCheck)}
 	}
 	if r.head != nil && r.retry.due(now) {

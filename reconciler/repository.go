@@ -44,12 +44,6 @@ func (r *Reconciler) deadline() time.Duration {
 
 const defaultHealthTimeout = 10 * time.Minute
 
-// suspended says whether the repository is not to be read for now.
-func (r *Reconciler) suspended() bool {
-	repo, ok := r.repository()
-	return ok && repo.Spec.Suspend
-}
-
 // declareRepository makes the Repository object say what the flags say. Where
 // Git declares the object itself, Git's word stands.
 func (r *Reconciler) declareRepository(ctx context.Context) error {

@@ -26,6 +26,15 @@ var asserts = map[string]command{
 		}
 		return fmt.Errorf("findings are %+v", s.object(args[0]).Status.Findings)
 	},
+	// warned TREE Rule [substring of the warning's line]
+	"warned": func(s *scenario, args []string) error {
+		for _, f := range s.object(args[0]).Status.Warnings {
+			if f.Rule == args[1] && strings.Contains(Text(f), strings.Join(args[2:], " ")) {
+				return nil
+			}
+		}
+		return fmt.Errorf("warnings are %+v", s.object(args[0]).Status.Warnings)
+	},
 	// number TREE N: how many findings there are
 	"number": func(s *scenario, args []string) error {
 		if got := s.object(args[0]).Status.Findings; strconv.Itoa(len(got)) != args[1] {

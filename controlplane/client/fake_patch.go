@@ -163,7 +163,7 @@ func (f *Fake) one(op Op) (schema.Object, error) {
 		}
 		return f.create(r, op.Object)
 	case VerbUpdate:
-		return f.update(r, op.Object, op.Subresource)
+		return f.written(r, op.Object, op.Subresource)
 	case VerbApply:
 		data := op.Fields
 		if data == nil {

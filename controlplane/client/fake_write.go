@@ -94,7 +94,17 @@ func (f *Fake) Update(_ context.Context, r *schema.Resource, o schema.Object, w 
 	if err := f.reject(VerbUpdate, r, w.Subresource, o); err != nil {
 		return nil, err
 	}
-	return f.do(w.DryRun, func() (schema.Object, error) { return f.update(r, o, w.Subresource) })
+	return f.do(w.DryRun, func() (schema.Object, error) { return f.written(r, o, w.Subresource) })
+}
+
+// written is an update by an object. Who owns which field cannot be said
+// through a subresource.
+func (f *Fake) written(r *schema.Resource, o schema.Object, sub string) (schema.Object, error) {
+	if old, ok := f.objects[r][schema.KeyOf(o)]; ok && sub != "" {
+		o = deepCopy(o)
+		o.SetManagedFields(old.GetManagedFields())
+	}
+	return f.update(r, o, sub)
 }
 
 func (f *Fake) update(r *schema.Resource, o schema.Object, sub string) (schema.Object, error) {

@@ -19,6 +19,7 @@ type commitView struct {
 	ParentShort  string
 	Steps        []step
 	Findings     []findingView
+	Warned       []findingView
 	Unhealthy    []healthView
 	Consequences []consequenceView
 	Changes      []changeView
@@ -86,12 +87,16 @@ func commitOf(c *v1alpha1.Commit, now time.Time, maySee func(string) bool, href 
 		v.Hidden++
 		return false
 	}
-	for i := range s.Findings {
-		if f := &s.Findings[i]; shown(f.Object) {
-			v.Findings = append(v.Findings, findingView{Place: place(f.File, f.Line, f.Column), File: f.File, Rule: f.Rule, Message: f.Message, Hint: f.Hint,
-				Object: f.Object, Field: f.Field, Href: href(f.Object)})
+	findings := func(all []v1alpha1.Finding) (out []findingView) {
+		for i := range all {
+			if f := &all[i]; shown(f.Object) {
+				out = append(out, findingView{Place: place(f.File, f.Line, f.Column), File: f.File, Rule: f.Rule, Message: f.Message, Hint: f.Hint,
+					Object: f.Object, Field: f.Field, Href: href(f.Object)})
+			}
 		}
+		return out
 	}
+	v.Findings, v.Warned = findings(s.Findings), findings(s.Warnings)
 	for _, u := range s.Unhealthy {
 		if shown(u.Object) {
 			v.Unhealthy = append(v.Unhealthy, healthViewOf(u, href))

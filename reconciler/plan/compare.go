@@ -167,6 +167,13 @@ func declaredFields(types managedfields.TypeConverter, d *Desired) (*fieldpath.S
 	return t.ToFieldSet()
 }
 
+// Owns says whether Git declares a field of a live object.
+func Owns(live schema.Object, path ...any) bool {
+	set, _, err := ownedFields(live)
+	p, bad := fieldpath.MakePath(path...)
+	return err == nil && bad == nil && set.Has(p)
+}
+
 // ownedFields is the set of fields that Git owns in a live object.
 func ownedFields(live schema.Object) (set *fieldpath.Set, owned bool, err error) {
 	set = fieldpath.NewSet()

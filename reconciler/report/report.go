@@ -26,6 +26,10 @@ const Kept = 50
 // maxFindings is how many findings a Commit object carries.
 const maxFindings = 200
 
+// maxWarnings is how many warnings it carries: every commit has those of all its
+// files again.
+const maxWarnings = 50
+
 var commits = schema.ResourceFor[*v1alpha1.Commit]()
 
 // CommitName is the name of the Commit object of a Git commit.
@@ -81,6 +85,7 @@ func Applied(c *v1alpha1.Commit, p *plan.Plan, at Times) {
 		SeenTime: c.Status.SeenTime, RenderedTime: micro(at.Rendered), PlannedTime: micro(at.Planned), AppliedTime: micro(at.Applied),
 		Objects: int32(p.Declared), Created: int32(p.Count(plan.Create)), Updated: int32(p.Count(plan.Update) + p.Count(plan.Replace)),
 		Deleted: int32(p.Count(plan.Delete)), Unchanged: int32(p.Unchanged),
+		Warnings: p.Warnings[:min(len(p.Warnings), maxWarnings)],
 	}
 	changes(&c.Status, p)
 }
@@ -206,6 +211,19 @@ func superseded(c *v1alpha1.Commit, newest string) client.Op {
 	c.Status.Message = "a newer commit took its place: " + newest
 	c.Status.Unhealthy = nil
 	return Status(c)
+}
+
+// Abandoned ends a commit whose repository is gone: nobody follows its objects
+// any more. nil: it has ended already.
+func Abandoned(c *v1alpha1.Commit) []client.Op {
+	if s := c.Status; s.Phase == v1alpha1.CommitFailed || s.Phase == v1alpha1.CommitSuperseded {
+		return nil
+	}
+	c = c.DeepCopy()
+	c.Status.Phase, c.Status.Reason = v1alpha1.CommitSuperseded, "RepositoryGone"
+	c.Status.Message = "the repository " + c.Spec.Repository + " is not declared any more; the objects stay, and are nobody's"
+	c.Status.Unhealthy = nil
+	return []client.Op{Status(c)}
 }
 
 func seen(c *v1alpha1.Commit) time.Time {

@@ -273,6 +273,9 @@ type CommitStatus struct {
 
 	// Findings are why the commit was refused.
 	Findings []Finding `json:"findings,omitempty"`
+	// Warnings are what policies say of the commit that does not keep it out, at
+	// most 50.
+	Warnings []Finding `json:"warnings,omitempty"`
 	// Unhealthy are the declared objects that are not healthy yet, at most 20.
 	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
 

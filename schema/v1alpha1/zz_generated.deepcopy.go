@@ -249,6 +249,11 @@ func (in *CommitStatus) DeepCopyInto(out *CommitStatus) {
 		*out = make([]Finding, len(*in))
 		copy(*out, *in)
 	}
+	if in.Warnings != nil {
+		in, out := &in.Warnings, &out.Warnings
+		*out = make([]Finding, len(*in))
+		copy(*out, *in)
+	}
 	if in.Unhealthy != nil {
 		in, out := &in.Unhealthy, &out.Unhealthy
 		*out = make([]ObjectHealth, len(*in))

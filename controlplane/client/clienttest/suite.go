@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ func Run(t *testing.T, ctx context.Context, open func(t *testing.T) client.Inter
 		"Life":            (*suite).life,
 		"GeneratedName":   (*suite).generatedName,
 		"StatusAndSpec":   (*suite).statusAndSpec,
+		"Owners":          (*suite).owners,
 		"NoChange":        (*suite).noChange,
 		"DryRun":          (*suite).dryRun,
 		"Patches":         (*suite).patches,
@@ -188,6 +190,28 @@ func (s *suite) statusAndSpec() {
 	if got.Generation != 2 || got.Status.Replicas != 5 || got.Labels["a"] != "b" {
 		s.Errorf("labelled: generation %d, status %+v", got.Generation, got.Status)
 	}
+}
+
+// owners: a status that is written from an old object leaves alone who owns
+// the fields.
+func (s *suite) owners() {
+	w := client.WriteOptions{FieldManager: "git"}
+	one := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},
+"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"web","image":"web:v1"}]}}%s}}`
+	made, err := patch[*appsv1.Deployment](s, "web", types.ApplyPatchType, fmt.Sprintf(one, ""), w)
+	s.ok("apply", err)
+	_, err = patch[*appsv1.Deployment](s, "web", types.ApplyPatchType, fmt.Sprintf(one, `,"minReadySeconds":7`), w)
+	s.ok("apply again", err)
+	old := copyOf(made)
+	old.ResourceVersion, old.Status.Replicas = "", 1
+	got, err := client.UpdateStatus(s.ctx, s.c, old)
+	s.ok("update status", err)
+	for _, m := range got.ManagedFields {
+		if m.Manager == "git" && strings.Contains(string(m.FieldsV1.GetRawBytes()), "minReadySeconds") {
+			return
+		}
+	}
+	s.Errorf("the owner of a field is forgotten: %v", got.ManagedFields)
 }
 
 func (s *suite) noChange() {
