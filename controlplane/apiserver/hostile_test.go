@@ -111,10 +111,11 @@ func (w *watchedConn) Close() error {
 // newImpatient is a cluster with short deadlines, whose closed connections can
 // be seen.
 func newImpatient(t *testing.T) (*cluster, <-chan net.Addr) {
+	const patience = time.Second // that who reads and writes on a busy machine keeps
 	closed := make(chan net.Addr, 100)
 	return newCluster(t, func(cfg *apiserver.Config) {
 		cfg.Listeners[0] = watchedListener{cfg.Listeners[0], closed}
-		cfg.HeaderWithin, cfg.BodyWithin, cfg.WriteWithin = 200*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
+		cfg.HeaderWithin, cfg.BodyWithin, cfg.WriteWithin = patience, patience, patience
 	}), closed
 }
 

@@ -49,7 +49,7 @@ func (f frame) String() string {
 func (c *cluster) watch(t *testing.T, path string, query url.Values, headers ...string) *stream {
 	t.Helper()
 	query.Set("watch", "true")
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.addr+path+"?"+query.Encode(), nil)
 	if err != nil {

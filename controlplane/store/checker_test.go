@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -44,27 +43,42 @@ type write struct {
 	prev    schema.ResourceVersion
 }
 
+// leastWrites of a life are enough to have something to check.
+const leastWrites = 100
+
 type history struct {
 	mu    sync.Mutex
 	chain map[schema.Key][]write
+	n     int // writes in all
+	until time.Time
+	least int
 }
 
 func (h *history) add(k schema.Key, w write) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.chain[k] = append(h.chain[k], w)
+	h.n++
 }
+
+func (h *history) len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.n
+}
+
+// goesOn says whether a life is neither long enough nor has seen enough.
+func (h *history) goesOn() bool { return time.Now().Before(h.until) || h.len() < h.least }
 
 // live runs one life of the store.
 func (h *history) live(t *testing.T, s *Store, rnd *rand.Rand) {
-	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
-	defer cancel()
+	h.until, h.least = time.Now().Add(400*time.Millisecond), h.len()+leastWrites
 	var writers, watchers sync.WaitGroup
 	stopped := make(chan schema.ResourceVersion)
 	var end schema.ResourceVersion
 	for range 6 {
 		own := rand.New(rand.NewPCG(rnd.Uint64(), 1))
-		writers.Go(func() { h.writer(ctx, t, s, own) })
+		writers.Go(func() { h.writer(t, s, own) })
 	}
 	for range 12 {
 		own := rand.New(rand.NewPCG(rnd.Uint64(), 2))
@@ -79,8 +93,8 @@ func (h *history) live(t *testing.T, s *Store, rnd *rand.Rand) {
 	watchers.Wait()
 }
 
-func (h *history) writer(ctx context.Context, t *testing.T, s *Store, rnd *rand.Rand) {
-	for n := 0; ctx.Err() == nil; n++ {
+func (h *history) writer(t *testing.T, s *Store, rnd *rand.Rand) {
+	for h.goesOn() {
 		var writes []Write
 		v := s.View()
 		for _, i := range rnd.Perm(10)[:1+rnd.IntN(3)] {
@@ -94,7 +108,7 @@ func (h *history) writer(ctx context.Context, t *testing.T, s *Store, rnd *rand.
 			}
 			writes = append(writes, w)
 		}
-		items, err := s.Txn(context.WithoutCancel(ctx), writes)
+		items, err := s.Txn(t.Context(), writes)
 		var conflict *ConflictError
 		if errors.As(err, &conflict) {
 			continue
@@ -151,7 +165,7 @@ func watchAll(t *testing.T, s *Store, rnd *rand.Rand, stopped <-chan schema.Reso
 				}
 			case <-stopped:
 				stopped = nil
-			default:
+			case <-time.After(time.Millisecond):
 				over = stopped == nil && (at >= *end || w.Progress() >= *end)
 			}
 		}
@@ -202,8 +216,8 @@ func (h *history) check(t *testing.T) {
 			t.Errorf("%v: created %d times, deleted %d times", k, creations, deletions)
 		}
 	}
-	if n < 50 {
-		t.Errorf("%d writes in all: nothing was tested", n)
+	if n < 3*leastWrites || n != h.len() {
+		t.Errorf("%d writes in all, %d were made", n, h.len())
 	}
 	t.Logf("%d writes", n)
 }

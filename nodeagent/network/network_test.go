@@ -83,7 +83,7 @@ func serve(t testing.TB, ns, addr string) {
 }
 
 func dial(addr string) (string, error) {
-	c, err := net.DialTimeout("tcp4", addr, time.Second)
+	c, err := net.DialTimeout("tcp4", addr, 5*time.Second) // a lost SYN comes again after one and three
 	if err != nil {
 		return "", err
 	}
