@@ -75,6 +75,16 @@ func (f *Fleet) Notify(repository string) bool {
 	return r != nil
 }
 
+// Follower is what follows a repository; nil when nothing does.
+func (f *Fleet) Follower(repository string) Follower {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.running[repository]; r != nil {
+		return r.Follower
+	}
+	return nil
+}
+
 // Run follows the repositories until ctx is done.
 func (f *Fleet) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)

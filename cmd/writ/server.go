@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -44,6 +45,8 @@ func (f *serverFlags) add(cmd *cobra.Command) {
 	f.addCommon(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:6443", "`address` of the API server")
+	fl.StringVar(&f.cfg.ExternalURL, "external-url", "", "`URL` under which people reach this server, for links in notifications; default: where it listens, if others reach that")
+	fl.StringVar(&f.cfg.Name, "cluster-name", "", "`name` of this cluster in notifications and in the commit statuses of forges")
 	apiFlags(fl, &f.cfg.API)
 	r := &f.cfg.Repository
 	fl.StringVar(&r.URL, "repo", "", "Git repository to follow: https://, ssh://, file:// or a `directory`; default: the cluster serves its own")
@@ -61,7 +64,7 @@ func (f *serverFlags) config(log *slog.Logger) (cluster.Config, error) {
 	cfg := f.cfg
 	cfg.Version, cfg.Log = version, log
 	cfg.Repository.Password, cfg.Repository.BearerToken = os.Getenv("WRIT_REPO_PASSWORD"), os.Getenv("WRIT_REPO_TOKEN")
-	if err := cfg.API.Check(); err != nil {
+	if err := errors.Join(cfg.API.Check(), cluster.CheckExternalURL(cfg.ExternalURL)); err != nil {
 		return cfg, usageError{err}
 	}
 	if f.nodeIP != "" {

@@ -34,6 +34,10 @@ type Config struct {
 	// Listen is the address of the API server, host:port.
 	Listen     string
 	Repository Repository
+	// Name is what the cluster is called to others, in notifications.
+	Name string
+	// ExternalURL is where people reach the server; "": where it listens.
+	ExternalURL string
 	// Seed is the example that the built-in remote begins with; "" none.
 	Seed string
 	// NodeName is this machine's name, for its credentials.

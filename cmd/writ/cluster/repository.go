@@ -71,7 +71,9 @@ func newRepository(cfg Config, c client.Backend, catalog *schema.Live, metrics p
 	others := opener{sandbox: sandbox, dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
 	r.fleet = reconciler.NewFleet(reconciler.FleetConfig{Client: c, Except: RepositoryName, Open: others.open, Log: cfg.Log.With("part", "fleet")})
 	r.webhooks = r.hooks(c.Cache())
-	r.notifier = notify.New(notify.Config{Client: c, Log: cfg.Log.With("part", "notify"), Metrics: metrics})
+	telling := r.telling(c)
+	telling.Metrics = metrics
+	r.notifier = notify.New(telling)
 	r.spans = spans.New(spans.Config{Client: c, Version: cfg.Version, Log: cfg.Log.With("part", "spans")})
 	metrics.MustRegister(reconciler.State{Cache: c.Cache()})
 	return r, nil
