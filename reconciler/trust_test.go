@@ -1,9 +1,12 @@
 package reconciler
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/source"
+	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -63,10 +67,9 @@ func (c checkout) commit(by, path, content string) {
 	c.run("git", args...)
 }
 
-// TestTrust follows a real repository: who has not signed does not enter, nor
-// does who may not declare what the commit declares.
-func TestTrust(t *testing.T) {
-	c := newCheckout(t)
+// trusting is a cluster that asks of a repository that Ada signs.
+func trusting(t *testing.T, c checkout) *client.Fake {
+	t.Helper()
 	key, err := os.ReadFile(filepath.Join(c.box, "ada.pub"))
 	if err != nil {
 		t.Fatal(err)
@@ -75,16 +78,24 @@ func TestTrust(t *testing.T) {
 		"rules:\n- {path: \"*\", signers: [ada]}\n- {path: /.writ/, signers: [ada]}\n" +
 		"scopes:\n- {paths: [\"*\"], allow: [{kinds: [ConfigMap], namespaces: [default]}]}\n"
 	fake := client.NewFake()
-	ctx := t.Context()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "writ", Name: "trust"}, Data: map[string][]byte{"trust.yaml": []byte(policy)}}
-	if _, err := client.Create(ctx, fake, secret, client.WriteOptions{}); err != nil {
+	if _, err := client.Create(t.Context(), fake, secret, client.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	repo := &v1alpha1.Repository{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: v1alpha1.RepositorySpec{URL: c.dir,
 		Verification: &v1alpha1.RepositoryVerification{Mode: "Require", Secret: "writ/trust"}}}
-	if _, err := client.Create(ctx, fake, repo, client.WriteOptions{}); err != nil {
+	if _, err := client.Create(t.Context(), fake, repo, client.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	return fake
+}
+
+// TestTrust follows a real repository: who has not signed does not enter, nor
+// does who may not declare what the commit declares.
+func TestTrust(t *testing.T) {
+	c := newCheckout(t)
+	fake := trusting(t, c)
+	ctx := t.Context()
 	src := source.New(source.Config{URL: c.dir})
 	defer src.Close()
 	r := New(Config{Client: fake, Source: Git(src, "."), Declared: true})
@@ -116,4 +127,75 @@ func TestTrust(t *testing.T) {
 			c.run("git", "reset", "-q", "--hard", "HEAD~1")
 		}
 	}
+}
+
+// TestTrustKilled: wherever the process dies, nothing of a commit that nobody
+// has signed is in the cluster after it, and the next signed one enters.
+func TestTrustKilled(t *testing.T) {
+	c := newCheckout(t)
+	src := source.New(source.Config{URL: c.dir})
+	defer src.Close()
+	commit := func(by, path string) Commit {
+		c.commit(by, path, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+strings.TrimSuffix(path, ".yaml")+"}\n")
+		head, err := src.Fetch(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return head
+	}
+	first := commit("ada", "first.yaml")
+	unsigned := commit("", "unsigned.yaml")
+	c.run("git", "reset", "-q", "--hard", "HEAD~1")
+	fix := commit("ada", "fix.yaml")
+	deaths := 0
+	for point := range int32(6) {
+		for _, stored := range []bool{false, true} {
+			fake := trusting(t, c)
+			dies := func(head Commit) {
+				m := &mortal{Backend: fake, stored: stored}
+				m.left.Store(point)
+				if err := life(t, m, src, head); errors.Is(err, errDead) {
+					deaths++
+				}
+			}
+			live := func(head Commit) {
+				if err := life(t, fake, src, head); err != nil {
+					t.Fatal(err)
+				}
+			}
+			is := func(head Commit, names ...string) {
+				t.Helper()
+				var have []string
+				for _, m := range client.CachedList[*corev1.ConfigMap](fake.Cache(), "default") {
+					have = append(have, m.Name)
+				}
+				slices.Sort(have)
+				repo, _ := client.Cached[*v1alpha1.Repository](fake.Cache(), schema.Key{Name: "cluster"})
+				if !slices.Equal(have, names) || repo.Status.Applied != head.SHA {
+					t.Fatalf("killed at %d, stored %v: there are %v of %s", point, stored, have, repo.Status.Applied)
+				}
+			}
+			live(first)
+			dies(unsigned)
+			is(first, "first")
+			live(unsigned)
+			is(first, "first")
+			dies(fix)
+			live(fix)
+			is(fix, "first", "fix")
+			live(unsigned) // what somebody has pushed back is no better than before
+			is(fix, "first", "fix")
+		}
+	}
+	if deaths < 8 {
+		t.Errorf("%d deaths: nothing was tested", deaths)
+	}
+}
+
+// life is a process that sees one head and ends.
+func life(t *testing.T, b client.Backend, src *source.Source, head Commit) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	return New(Config{Client: b, Source: Git(src, "."), Declared: true}).do(ctx, head, nil)
 }
