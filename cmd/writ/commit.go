@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/writ-os/writ/reconciler/cli"
@@ -18,18 +21,12 @@ and no root. Exit code 0: clean, 1: findings, 2: wrong usage.`,
 		Example: "  writ check .\n  writ check -o json apps/",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
-			findings, err := cli.CheckDir(cmd.Context(), a[0])
+			found, err := cli.CheckDir(cmd.Context(), a[0])
 			if err != nil {
 				return err
 			}
 			o := (&access{output: output}).options()
-			if err := cli.WriteFindings(cmd.OutOrStdout(), findings, o); err != nil {
-				return err
-			}
-			if len(findings) > 0 {
-				return errFindings
-			}
-			return nil
+			return cmp.Or(cli.WriteFindings(cmd.OutOrStdout(), found, o), findings(len(found) > 0))
 		},
 	}
 	outputFlag(cmd, &output)
@@ -61,13 +58,7 @@ Exit code 0: it would be applied, 1: findings, 2: wrong usage.`,
 			if err != nil {
 				return usage(err)
 			}
-			if err := cli.WritePlan(cmd.OutOrStdout(), p, a.options()); err != nil {
-				return err
-			}
-			if len(p.Findings) > 0 {
-				return errFindings
-			}
-			return nil
+			return cmp.Or(cli.WritePlan(cmd.OutOrStdout(), p, a.options()), findings(len(p.Findings) > 0))
 		},
 	}
 	cmd.Flags().StringVar(&base, "base", "", "`commit` (SHA, branch or tag) of DIR's clone to compare with, instead of the cluster")
@@ -101,16 +92,12 @@ drifted of late. With -w it is printed again whenever that changes.
 Exit code 0: done, 1: failure, 2: wrong usage.`,
 		Example: "  writ status\n  writ status -w",
 		Args:    args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.ask(func(ctx context.Context, q question, _ []string) error {
 			if watch {
-				return cli.WatchStatus(cmd.Context(), c, a.options(), cmd.OutOrStdout(), terminal())
+				return cli.WatchStatus(ctx, q.client, q.options, q.out, terminal())
 			}
-			return cli.Status(cmd.Context(), c, a.options(), cmd.OutOrStdout())
-		},
+			return cli.Status(ctx, q.client, q.options, q.out)
+		}),
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow until interrupted")
 	a.flags(cmd)
@@ -130,13 +117,9 @@ how many of its objects are healthy, and what it created, changed and deleted.
 Exit code 0: done, 1: failure, 2: wrong usage.`,
 		Example: "  writ history\n  writ history -o json | jq -r '.[].spec.sha'",
 		Args:    args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			return cli.History(cmd.Context(), c, a.options(), cmd.OutOrStdout())
-		},
+		RunE: a.ask(func(ctx context.Context, q question, _ []string) error {
+			return cli.History(ctx, q.client, q.options, q.out)
+		}),
 	}
 	a.flags(cmd)
 	a.repositoryFlag(cmd)

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/cli"
 )
 
@@ -30,13 +33,9 @@ Exit code 0: done, 1: failure, 2: wrong usage.`,
   writ why 'deploy/web.spec.template.spec.containers[name="web"].image' --repo ~/src/cluster`,
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.complete(cli.CompleteObjects),
-		RunE: func(cmd *cobra.Command, name []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			return usage(cli.Why(cmd.Context(), c, a.options(), namespace, name[0], cmd.OutOrStdout()))
-		},
+		RunE: a.ask(func(ctx context.Context, q question, name []string) error {
+			return cli.Why(ctx, q.client, q.options, namespace, name[0], q.out)
+		}),
 	}
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object; default: all")
 	a.flags(cmd)
@@ -61,13 +60,7 @@ Exit code 0: no difference, 1: they differ, 2: wrong usage.`,
 		Example:           "  writ diff\n  writ diff HEAD~3 HEAD\n  writ diff 1f3a9c2 -o json",
 		Args:              args(cobra.MaximumNArgs(2)),
 		ValidArgsFunction: a.complete(cli.CompleteCommits),
-		RunE: func(cmd *cobra.Command, names []string) error {
-			differs, err := a.diff(cmd, names)
-			if err == nil && differs {
-				return errFindings
-			}
-			return usage(err)
-		},
+		RunE:              a.ask(diff),
 	}
 	a.flags(cmd)
 	a.cloneFlag(cmd)
@@ -75,25 +68,46 @@ Exit code 0: no difference, 1: they differ, 2: wrong usage.`,
 	return cmd
 }
 
-// diff prints the difference, and says whether there is any.
-func (a *access) diff(cmd *cobra.Command, names []string) (bool, error) {
-	c, err := a.client()
-	if err != nil {
-		return false, err
-	}
-	o, w := a.options(), cmd.OutOrStdout()
+// diff prints the difference, and whether there is any is how it ends.
+func diff(ctx context.Context, q question, names []string) error {
 	if len(names) == 0 {
-		d, err := cli.DiffLive(cmd.Context(), c, o)
+		d, err := cli.DiffLive(ctx, q.client, q.options)
 		if err != nil {
-			return false, err
+			return err
 		}
-		return d.Differs(), cli.WriteDrift(w, d, o)
+		return cmp.Or(cli.WriteDrift(q.out, d, q.options), findings(d.Differs()))
 	}
-	ch, err := cli.DiffCommits(cmd.Context(), c, o, names[0], append(names, "")[1])
+	ch, err := cli.DiffCommits(ctx, q.client, q.options, names[0], append(names, "")[1])
 	if err != nil {
-		return false, err
+		return err
 	}
-	return ch.Differs(), cli.WriteChanges(w, ch, o)
+	return cmp.Or(cli.WriteChanges(q.out, ch, q.options), findings(ch.Differs()))
+}
+
+// question is what a command asks the cluster with, and where the answer goes.
+type question struct {
+	client  client.Interface
+	options cli.Options
+	out     io.Writer
+}
+
+// ask makes a command of a question.
+func (a *access) ask(put func(ctx context.Context, q question, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		return usage(put(cmd.Context(), question{c, a.options(), cmd.OutOrStdout()}, args))
+	}
+}
+
+// findings ends a command whose findings, if there are any, were printed.
+func findings(any bool) error {
+	if any {
+		return errFindings
+	}
+	return nil
 }
 
 // usage makes a question that cannot be answered as it is asked a mistake on

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -24,23 +27,13 @@ hand, 2: wrong usage.`,
 		Example:           "  writ revert 1f3a9c2\n  writ revert HEAD --repo ~/src/cluster",
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.complete(cli.CompleteCommits),
-		RunE: func(cmd *cobra.Command, name []string) error {
-			c, err := a.client()
+		RunE: a.ask(func(ctx context.Context, q question, name []string) error {
+			r, err := cli.PlanRevert(ctx, q.client, q.options, name[0])
 			if err != nil {
 				return err
 			}
-			r, err := cli.PlanRevert(cmd.Context(), c, a.options(), name[0])
-			if err != nil {
-				return usage(err)
-			}
-			if err := cli.WriteRevert(cmd.OutOrStdout(), r, a.options()); err != nil {
-				return err
-			}
-			if len(r.Conflicts) > 0 || r.Plan != nil && len(r.Plan.Findings) > 0 {
-				return errFindings
-			}
-			return nil
-		},
+			return cmp.Or(cli.WriteRevert(q.out, r, q.options), findings(len(r.Conflicts) > 0 || r.Plan != nil && len(r.Plan.Findings) > 0))
+		}),
 	}
 	a.flags(cmd)
 	a.cloneFlag(cmd)
@@ -107,17 +100,13 @@ Exit code 0: done, 1: failure, 2: wrong usage.`,
 		Example:           "  writ suspend shop\n  writ suspend shop | git apply",
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: a.complete(cli.CompleteRepositories),
-		RunE: func(cmd *cobra.Command, name []string) error {
-			c, err := a.client()
+		RunE: a.ask(func(ctx context.Context, q question, name []string) error {
+			s, err := cli.PlanSuspension(ctx, q.client, q.options, name[0], suspend)
 			if err != nil {
 				return err
 			}
-			s, err := cli.PlanSuspension(cmd.Context(), c, a.options(), name[0], suspend)
-			if err != nil {
-				return usage(err)
-			}
-			return cli.WriteSuspension(cmd.OutOrStdout(), s, a.options())
-		},
+			return cli.WriteSuspension(q.out, s, q.options)
+		}),
 	}
 	if !suspend {
 		cmd.Use, cmd.Short = "resume NAME", "Print the change to commit that follows a repository again"

@@ -108,6 +108,7 @@ type Reconciler interface {
 // set collects the controllers and the recorders that they write events with.
 type set struct {
 	cfg       Config
+	tools     controller.Tools
 	runners   []*controller.Controller
 	recorders []*client.Recorder
 }
@@ -129,10 +130,7 @@ func all(cfg Config) *set {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	s := &set{cfg: cfg}
+	s := &set{cfg: cfg, tools: controller.Tools{Client: cfg.Client, Cache: cfg.Cache, Clock: cfg.Now}}
 	s.workloads()
 	s.network()
 	s.nodes()
@@ -159,86 +157,80 @@ func (s *set) add(name string, workers int, r Reconciler) {
 	s.runners = append(s.runners, controller.New(cfg))
 }
 
-// recorder returns a recorder of events for a component, by upstream's name.
-func (s *set) recorder(component string) *client.Recorder {
-	r := client.NewRecorder(s.cfg.Client, component, "")
-	r.Log = s.cfg.Log.With("component", component)
-	s.recorders = append(s.recorders, r)
-	return r
+// recording are tools with which a component tells of events, by upstream's name.
+func (s *set) recording(component string) controller.Tools {
+	t := s.tools
+	t.Recorder = client.NewRecorder(t.Client, component, "")
+	t.Recorder.Log = s.cfg.Log.With("component", component)
+	s.recorders = append(s.recorders, t.Recorder)
+	return t
 }
 
 func (s *set) workloads() {
-	c := s.cfg
-	s.add("deployment", 5, deployment.New(deployment.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("deployment-controller"), Now: c.Now}))
-	s.add("replicaset", 5, replicaset.New(replicaset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("replicaset-controller"), Now: c.Now}))
-	s.add("replicationcontroller", 5, replicaset.NewReplicationController(replicaset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("replication-controller"), Now: c.Now}))
-	s.add("statefulset", 5, statefulset.New(statefulset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("statefulset-controller"), Now: c.Now}))
-	s.add("daemonset", 2, daemonset.New(daemonset.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("daemonset-controller"), Now: c.Now}))
-	s.add("job", 5, job.New(job.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("job-controller"), Now: c.Now}))
-	s.add("cronjob", 5, cronjob.New(cronjob.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("cronjob-controller"), Now: c.Now}))
-	s.add("ttlafterfinished", 2, ttlafterfinished.New(ttlafterfinished.Config{Client: c.Client, Cache: c.Cache, Now: c.Now}))
-	s.add("poddisruption", 2, poddisruption.New(poddisruption.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("controllermanager"), Now: c.Now}))
+	s.add("deployment", 5, deployment.New(s.recording("deployment-controller")))
+	s.add("replicaset", 5, replicaset.New(s.recording("replicaset-controller")))
+	s.add("replicationcontroller", 5, replicaset.NewReplicationController(s.recording("replication-controller")))
+	s.add("statefulset", 5, statefulset.New(s.recording("statefulset-controller")))
+	s.add("daemonset", 2, daemonset.New(s.recording("daemonset-controller")))
+	s.add("job", 5, job.New(s.recording("job-controller")))
+	s.add("cronjob", 5, cronjob.New(s.recording("cronjob-controller")))
+	s.add("ttlafterfinished", 2, ttlafterfinished.New(s.tools))
+	s.add("poddisruption", 2, poddisruption.New(s.recording("controllermanager")))
 }
 
 func (s *set) network() {
-	c := s.cfg
-	s.add("endpointslice", 5, endpointslice.New(endpointslice.Config{Client: c.Client, Cache: c.Cache}))
-	s.add("endpointslicemirroring", 5, endpointslicemirroring.New(endpointslicemirroring.Config{
-		Client: c.Client, Cache: c.Cache, Recorder: s.recorder("endpoint-slice-mirroring-controller"),
-	}))
-	s.add("endpoints", 5, endpoints.New(endpoints.Config{Client: c.Client, Cache: c.Cache}))
-	s.add("servicecidr", 5, servicecidr.New(servicecidr.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("service-cidr-controller"), Now: c.Now}))
-	s.add("ipaddress", 5, ipaddress.New(ipaddress.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("ipallocator-repair-controller"), Now: c.Now}))
+	s.add("endpointslice", 5, endpointslice.New(s.tools))
+	s.add("endpointslicemirroring", 5, endpointslicemirroring.New(s.recording("endpoint-slice-mirroring-controller")))
+	s.add("endpoints", 5, endpoints.New(s.tools))
+	s.add("servicecidr", 5, servicecidr.New(s.recording("service-cidr-controller")))
+	s.add("ipaddress", 5, ipaddress.New(s.recording("ipallocator-repair-controller")))
 }
 
 func (s *set) nodes() {
 	c := s.cfg
-	s.add("nodelifecycle", 4, nodelifecycle.New(nodelifecycle.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("node-controller"), Now: c.Now, Grace: c.NodeGrace}))
-	s.add("tainteviction", 4, tainteviction.New(tainteviction.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("taint-eviction-controller"), Now: c.Now}))
-	s.add("nodeipam", 1, nodeipam.New(nodeipam.Config{Client: c.Client, Cache: c.Cache, Recorder: s.recorder("cidrAllocator"), PodCIDR: c.PodCIDR}))
-	s.add("podgc", 1, podgc.New(podgc.Config{Client: c.Client, Cache: c.Cache, Now: c.Now}))
+	s.add("nodelifecycle", 4, nodelifecycle.New(nodelifecycle.Config{Tools: s.recording("node-controller"), Grace: c.NodeGrace}))
+	s.add("tainteviction", 4, tainteviction.New(s.recording("taint-eviction-controller")))
+	s.add("nodeipam", 1, nodeipam.New(nodeipam.Config{Tools: s.recording("cidrAllocator"), PodCIDR: c.PodCIDR}))
+	s.add("podgc", 1, podgc.New(podgc.Config{Tools: s.tools}))
 }
 
 func (s *set) housekeeping() {
 	c := s.cfg
-	s.add("namespace", 4, namespace.New(namespace.Config{Client: c.Client, Cache: c.Cache, Catalog: c.Catalog, Now: c.Now}))
-	s.add("serviceaccount", 1, serviceaccount.New(serviceaccount.Config{Client: c.Client, Cache: c.Cache}))
-	s.add("rootca", 1, rootca.New(rootca.Config{Client: c.Client, Cache: c.Cache, CA: c.CA}))
-	s.add("resourcequota", 5, resourcequota.New(resourcequota.Config{Client: c.Client, Cache: c.Cache, Catalog: c.Catalog, Now: c.Now}))
-	s.add("garbagecollector", 16, garbagecollector.New(garbagecollector.Config{Client: c.Client, Cache: c.Cache, Catalog: c.Catalog}))
+	s.add("namespace", 4, namespace.New(namespace.Config{Tools: s.tools, Catalog: c.Catalog}))
+	s.add("serviceaccount", 1, serviceaccount.New(s.tools))
+	s.add("rootca", 1, rootca.New(rootca.Config{Tools: s.tools, CA: c.CA}))
+	s.add("resourcequota", 5, resourcequota.New(resourcequota.Config{Tools: s.tools, Catalog: c.Catalog}))
+	s.add("garbagecollector", 16, garbagecollector.New(garbagecollector.Config{Tools: s.tools, Catalog: c.Catalog}))
 }
 
 func (s *set) volumes() {
-	c := s.cfg
-	s.add("persistentvolumeclaim-protection", 5, pvcprotection.New(pvcprotection.Config{Client: c.Client, Cache: c.Cache}))
-	s.add("persistentvolume-protection", 1, pvprotection.New(pvprotection.Config{Client: c.Client, Cache: c.Cache}))
+	s.add("persistentvolumeclaim-protection", 5, pvcprotection.New(s.tools))
+	s.add("persistentvolume-protection", 1, pvprotection.New(s.tools))
 }
 
 func (s *set) certificates() {
 	c := s.cfg
-	s.add("csrcleaner", 1, certificates.NewCleaner(certificates.CleanerConfig{Client: c.Client, Cache: c.Cache, Now: c.Now}))
+	s.add("csrcleaner", 1, certificates.NewCleaner(s.tools))
 	if c.Certificates.Sign == nil {
 		return
 	}
-	s.add("csrsigning", 2, certificates.NewSigner(certificates.SignerConfig{Client: c.Client, Cache: c.Cache, Sign: c.Certificates.Sign, Now: c.Now}))
-	s.add("csrapproving", 2, certificates.NewApprover(certificates.ApproverConfig{
-		Client: c.Client, Cache: c.Cache, Node: c.Certificates.Node, Allowed: c.Certificates.Allowed, Now: c.Now,
-	}))
+	s.add("csrsigning", 2, certificates.NewSigner(certificates.SignerConfig{Tools: s.tools, Sign: c.Certificates.Sign}))
+	s.add("csrapproving", 2, certificates.NewApprover(certificates.ApproverConfig{Tools: s.tools, Node: c.Certificates.Node, Allowed: c.Certificates.Allowed}))
 }
 
 func (s *set) tokens() {
 	c := s.cfg
 	if c.Tokens.Legacy != nil {
-		s.add("serviceaccounttoken", 5, serviceaccounttoken.New(serviceaccounttoken.Config{Client: c.Client, Cache: c.Cache, CA: c.CA, Token: c.Tokens.Legacy}))
-		s.add("legacytokencleaner", 1, legacytokencleaner.New(legacytokencleaner.Config{Client: c.Client, Cache: c.Cache, Now: c.Now}))
+		s.add("serviceaccounttoken", 5, serviceaccounttoken.New(serviceaccounttoken.Config{Tools: s.tools, CA: c.CA, Token: c.Tokens.Legacy}))
+		s.add("legacytokencleaner", 1, legacytokencleaner.New(legacytokencleaner.Config{Tools: s.tools}))
 	}
 	if c.Server != "" {
-		s.add("clusterinfo", 1, clusterinfo.New(clusterinfo.Config{Client: c.Client, Cache: c.Cache, Server: c.Server, CA: c.CA}))
+		s.add("clusterinfo", 1, clusterinfo.New(clusterinfo.Config{Tools: s.tools, Server: c.Server, CA: c.CA}))
 	}
 	if c.Tokens.Signed != nil {
-		s.add("bootstrapsigner", 1, bootstrapsigner.New(bootstrapsigner.Config{Client: c.Client, Cache: c.Cache, Signed: c.Tokens.Signed, Now: c.Now}))
+		s.add("bootstrapsigner", 1, bootstrapsigner.New(bootstrapsigner.Config{Tools: s.tools, Signed: c.Tokens.Signed}))
 	}
 	if c.Tokens.Expired != nil {
-		s.add("tokencleaner", 1, tokencleaner.New(tokencleaner.Config{Client: c.Client, Cache: c.Cache, Expired: c.Tokens.Expired, Now: c.Now}))
+		s.add("tokencleaner", 1, tokencleaner.New(tokencleaner.Config{Tools: s.tools, Expired: c.Tokens.Expired}))
 	}
 }

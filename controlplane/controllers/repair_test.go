@@ -1,7 +1,6 @@
 package controllers_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/controlplane/controllers/legacytokencleaner"
 	"github.com/writ-os/writ/schema"
 )
@@ -127,11 +127,8 @@ func TestUnusedTokensGo(t *testing.T) {
 		// Each run is a year and some days after the one before.
 		for year, want := range []string{"made own", "made- own", "own"} {
 			at := time.Now().AddDate(year, 0, 7*year)
-			r := legacytokencleaner.New(legacytokencleaner.Config{Client: b, Cache: b.Cache(), Now: func() time.Time { return at }})
-			run := controller.New(controller.Config{Name: "legacytokencleaner", Reconciler: r, Watches: r.Watches(), Cache: b.Cache(), Workers: 1})
-			ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-			done := make(chan error, 1)
-			go func() { done <- run.Run(ctx) }()
+			r := legacytokencleaner.New(legacytokencleaner.Config{Tools: controller.Tools{Client: b, Cache: b.Cache(), Clock: func() time.Time { return at }}})
+			stop := controllertest.Start(t, b, r, 1)
 			got := ""
 			for begin := time.Now(); got != want && time.Since(begin) < 20*time.Second; wait() {
 				got = ""
@@ -145,10 +142,7 @@ func TestUnusedTokensGo(t *testing.T) {
 					}
 				}
 			}
-			cancel()
-			if err := <-done; err != nil {
-				t.Errorf("run: %v", err)
-			}
+			stop()
 			if got != want {
 				t.Errorf("after %d years there is %q, want %q", year, got, want)
 			}

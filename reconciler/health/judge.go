@@ -1,6 +1,8 @@
 package health
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/writ-os/writ/reconciler/cuerule"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -29,36 +32,19 @@ func (r *Rules) In(o schema.Object, live Live) Health {
 	if len(mean) == 0 {
 		return In(o, live)
 	}
-	select {
-	case <-r.stop:
-		return tooSlow(r.slow.Load())
-	case r.turn <- struct{}{}:
-	}
-	done, at := make(chan Health, 1), make(chan *rule, len(mean))
-	go func() {
-		h := r.judge(o, mean, at)
-		<-r.turn
-		done <- h
-	}()
-	timeout := time.NewTimer(judgeTimeout)
-	defer timeout.Stop()
-	select {
-	case h := <-done:
-		return h
-	case <-timeout.C:
-		u := mean[0]
-		for len(at) > 0 {
-			u = <-at
-		}
-		if r.slow.CompareAndSwap(nil, u) {
-			close(r.stop)
-		}
+	if u := r.slow.Load(); u != nil {
 		return tooSlow(u)
 	}
+	h, err := cuerule.Take(context.Background(), &r.turns, func(context.Context) Health { return r.judge(o, mean) })
+	if err != nil {
+		r.slow.CompareAndSwap(nil, cmp.Or(r.at.Load(), mean[0]))
+		return tooSlow(r.slow.Load())
+	}
+	return h
 }
 
 func tooSlow(u *rule) Health {
-	return degraded("the health rule %s (%s:%d) is not evaluated after %s: make it simpler", u.name, u.pos.Filename, u.pos.Line, judgeTimeout)
+	return degraded("the health rule %s (%s:%d) is not evaluated after %s: make it simpler", u.Name, u.Pos.Filename, u.Pos.Line, judgeTimeout)
 }
 
 // mean are the rules that mean an object.
@@ -67,17 +53,18 @@ func (r *Rules) mean(o schema.Object) []*rule {
 	if res := schema.ResourceOf(o); kind == "" && res != nil {
 		apiVersion, kind = res.APIVersion(), res.Kind
 	}
+	seen := &cuerule.Object{APIVersion: apiVersion, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels}
 	var out []*rule
 	for i := range r.rules {
-		if r.rules[i].means(o, apiVersion, kind) {
+		if r.rules[i].Means(seen) {
 			out = append(out, &r.rules[i])
 		}
 	}
 	return out
 }
 
-// judge is the worst that the rules say; at tells which is being evaluated.
-func (r *Rules) judge(o schema.Object, mean []*rule, at chan<- *rule) (worst Health) {
+// judge is the worst that the rules say.
+func (r *Rules) judge(o schema.Object, mean []*rule) (worst Health) {
 	defer func() {
 		if p := recover(); p != nil {
 			worst = degraded("the health rules cannot be evaluated: %v", p)
@@ -90,7 +77,7 @@ func (r *Rules) judge(o schema.Object, mean []*rule, at chan<- *rule) (worst Hea
 	v := r.ctx.Encode(fields)
 	worst = healthy()
 	for _, u := range mean {
-		at <- u
+		r.at.Store(u)
 		if h := u.judge(v); worse(h.Status, worst.Status) {
 			worst = h
 		}
@@ -124,7 +111,7 @@ func (u *rule) say(v cue.Value) string {
 	if s, err := v.LookupPath(cue.ParsePath("message")).String(); err == nil && s != "" {
 		return s
 	}
-	return fmt.Sprintf("is not healthy by the rule %s (%s:%d)", u.name, u.pos.Filename, u.pos.Line)
+	return fmt.Sprintf("is not healthy by the rule %s (%s:%d)", u.Name, u.Pos.Filename, u.Pos.Line)
 }
 
 // holds says whether the object has all of a pattern: the two fit, and the

@@ -3,103 +3,32 @@ package health
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
-	"io/fs"
-	"iter"
-	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/writ-os/writ/reconciler/cuerule/cueruletest"
 	"github.com/writ-os/writ/reconciler/render"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden parts of testdata")
-
-// memTree is a repository in memory; root is the folder that is followed.
-type memTree struct {
-	files map[string]string
-	root  string
-}
-
-func (t memTree) Walk() iter.Seq2[render.File, error] { return t.Folder(t.root) }
-
-func (t memTree) Root() string { return t.root }
-
-func (t memTree) Folder(dir string) iter.Seq2[render.File, error] {
-	return func(yield func(render.File, error) bool) {
-		for _, p := range slices.Sorted(maps.Keys(t.files)) {
-			f, err := t.File(p)
-			if (dir == "." || strings.HasPrefix(p, dir+"/")) && !yield(f, err) {
-				return
-			}
-		}
-	}
-}
-
-func (t memTree) File(p string) (render.File, error) {
-	content, ok := t.files[p]
-	if !ok {
-		return render.File{}, fs.ErrNotExist
-	}
-	return render.File{Path: p, Blob: fmt.Sprintf("%x", content), Size: int64(len(content)),
-		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content)), nil }}, nil
-}
-
 // TestRules has the objects of each archive judged by its rules.
 func TestRules(t *testing.T) {
-	files, _ := filepath.Glob("testdata/*.txtar")
-	if len(files) == 0 {
-		t.Fatal("no testdata")
-	}
-	for _, name := range files {
-		t.Run(filepath.Base(name), func(t *testing.T) {
-			ar, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tree, objects, want := memTree{map[string]string{}, "."}, "", ""
-			for _, f := range ar.Files {
-				switch f.Name {
-				case "want":
-					want = string(f.Data)
-				case "objects":
-					objects = string(f.Data)
-				default:
-					tree.files[f.Name] = string(f.Data)
-				}
-			}
-			got := judged(t, tree, objects)
-			if *update {
-				ar.Files = slices.DeleteFunc(ar.Files, func(f txtar.File) bool { return f.Name == "want" })
-				ar.Files = append(ar.Files, txtar.File{Name: "want", Data: []byte(got)})
-				if err := os.WriteFile(name, txtar.Format(ar), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	cueruletest.Golden(t, func(t *testing.T, tree cueruletest.Tree) string {
+		objects := tree.Files["objects"]
+		delete(tree.Files, "objects")
+		return judged(t, tree, objects)
+	})
 }
 
-func judged(t *testing.T, tree memTree, objects string) string {
+func judged(t *testing.T, tree cueruletest.Tree, objects string) string {
 	t.Helper()
 	r, findings, err := Load(tree)
 	if err != nil {
@@ -138,7 +67,7 @@ func TestWhere(t *testing.T) {
 		want bool
 	}{{".", "health/a.cue", true}, {"clusters/a", "health/a.cue", true}, {"clusters/a", "clusters/a/health/a.cue", true},
 		{"clusters/a", "clusters/b/health/a.cue", false}, {".", "health/old/a.cue", false}, {".", "health/a_test.cue", false}} {
-		tree := memTree{map[string]string{c.at: database, "clusters/a/x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"}, c.root}
+		tree := cueruletest.Tree{Files: map[string]string{c.at: database, "clusters/a/x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"}, Followed: c.root}
 		r, findings, err := Load(tree)
 		if err != nil || len(findings) > 0 || (r != nil) != c.want {
 			t.Errorf("%+v: %v %v %v", c, r, findings, err)
@@ -155,7 +84,7 @@ func TestWhere(t *testing.T) {
 }
 
 func TestReload(t *testing.T) {
-	tree := memTree{map[string]string{"health/a.cue": database}, "."}
+	tree := cueruletest.Files(map[string]string{"health/a.cue": database})
 	first, _, err := Load(tree)
 	if err != nil {
 		t.Fatal(err)
@@ -163,11 +92,11 @@ func TestReload(t *testing.T) {
 	if again, _, err := Reload(tree, first, nil); err != nil || again != first {
 		t.Error("rules that have not changed are read again", err)
 	}
-	tree.files["health/a.cue"] += "// more\n"
+	tree.Files["health/a.cue"] += "// more\n"
 	if again, _, err := Reload(tree, first, nil); err != nil || again == first {
 		t.Error("rules that have changed are not read again", err)
 	}
-	if none, _, err := Reload(memTree{map[string]string{}, "."}, first, nil); err != nil || none != nil || none.Hash() != "" {
+	if none, _, err := Reload(cueruletest.Files(map[string]string{}), first, nil); err != nil || none != nil || none.Hash() != "" {
 		t.Error("no rules are nil", none, err)
 	}
 }
@@ -175,7 +104,7 @@ func TestReload(t *testing.T) {
 // TestTyped: rules see built-in kinds too, and go before the judgement of the
 // kind; what nobody has a rule for is judged as before; nil rules are none.
 func TestTyped(t *testing.T) {
-	r, findings, err := Load(memTree{map[string]string{"health/a.cue": `package health
+	r, findings, err := Load(cueruletest.Files(map[string]string{"health/a.cue": `package health
 rules: "config": {
 	match: {apiVersion: "v1", kind: "ConfigMap", namespace: "shop*", labels: tier: "*"}
 	healthy: data: ready: "yes"
@@ -193,7 +122,7 @@ rules: "secret": {
 	healthy: false
 	message: "holds \(object.data.password)"
 }
-`}, "."})
+`}))
 	if err != nil || len(findings) > 0 {
 		t.Fatal(err, findings)
 	}
@@ -226,7 +155,7 @@ rules: "secret": {
 
 // TestTooSlow: a rule without end costs one second once, whoever asks.
 func TestTooSlow(t *testing.T) {
-	r, findings, err := Load(memTree{map[string]string{"health/a.cue": `package health
+	r, findings, err := Load(cueruletest.Files(map[string]string{"health/a.cue": `package health
 import "list"
 rules: "endless": {
 	match: kind: "ConfigMap"
@@ -234,7 +163,7 @@ rules: "endless": {
 	_n: list.Range(0, len(object.data) * 220, 1)
 	healthy: len([for a in _n for b in _n for c in _n if a + b + c < 0 {a}]) == 0
 }
-`}, "."})
+`}))
 	if err != nil || len(findings) > 0 {
 		t.Fatal(err, findings)
 	}
@@ -258,7 +187,7 @@ func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	r, _, err := Load(memTree{map[string]string{"health/a.cue": database}, "."})
+	r, _, err := Load(cueruletest.Files(map[string]string{"health/a.cue": database}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +211,7 @@ func TestMemory(t *testing.T) {
 }
 
 func BenchmarkRule(b *testing.B) {
-	r, _, err := Load(memTree{map[string]string{"health/a.cue": database}, "."})
+	r, _, err := Load(cueruletest.Files(map[string]string{"health/a.cue": database}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -294,7 +223,7 @@ func BenchmarkRule(b *testing.B) {
 
 func FuzzCustom(f *testing.F) {
 	f.Add([]byte(`{"kind":"X","status":{"conditions":[{"type":"Ready","status":"True"}]}}`))
-	r, _, err := Load(memTree{map[string]string{"health/a.cue": strings.ReplaceAll(database, "Database", "*")}, "."})
+	r, _, err := Load(cueruletest.Files(map[string]string{"health/a.cue": strings.ReplaceAll(database, "Database", "*")}))
 	if err != nil {
 		f.Fatal(err)
 	}

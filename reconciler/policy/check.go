@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
 	cueerrors "cuelang.org/go/cue/errors"
 
+	"github.com/writ-os/writ/reconciler/cuerule"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -29,45 +30,17 @@ func (s *Set) Check(ctx context.Context, manifests []render.Manifest) (Result, e
 	if len(open) == 0 {
 		return Result{}, ctx.Err()
 	}
-	if t := s.late.Load(); t != nil && !t.over.Load() {
-		return tooSlow(&open[0]), nil // nobody gets a turn before a rule ends that may never
+	r, err := cuerule.Take(ctx, &s.turns, func(ctx context.Context) Result { return check(ctx, open) })
+	if errors.Is(err, cuerule.ErrLate) {
+		return tooSlow(&open[0]), nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.limit)
-	defer cancel()
-	done, t := make(chan Result, 1), &turn{}
-	select {
-	case s.turns <- struct{}{}:
-		go func() {
-			done <- check(bounded, open)
-			t.over.Store(true)
-			<-s.turns
-		}()
-	case <-bounded.Done():
-		return outOfTime(ctx, &open[0])
-	}
-	select {
-	case r := <-done:
-		return r, ctx.Err()
-	case <-bounded.Done():
-		s.late.Store(t)
-		return outOfTime(ctx, &open[0])
-	}
-}
-
-// turn is the evaluation of some questions.
-type turn struct{ over atomic.Bool }
-
-func outOfTime(ctx context.Context, q *question) (Result, error) {
-	if err := ctx.Err(); err != nil {
-		return Result{}, err
-	}
-	return tooSlow(q), nil
+	return r, err
 }
 
 func tooSlow(q *question) Result {
 	h := &q.object.m.Head
 	return Result{Refused: []v1alpha1.Finding{{File: h.File, Line: h.Line, Column: h.Column, Rule: "TooSlow",
-		Message: fmt.Sprintf("the policies are not evaluated after %s", q.object.set.limit), Hint: "make the rules simpler"}}}
+		Message: fmt.Sprintf("the policies are not evaluated after %s", q.object.set.turns.Limit), Hint: "make the rules simpler"}}}
 }
 
 // question is whether an object keeps a rule, for CUE to answer.
@@ -83,9 +56,9 @@ func (s *Set) undecided(manifests []render.Manifest) []question {
 	}
 	var out []question
 	for i := range manifests {
-		o := &object{set: s, m: &manifests[i]}
+		o := s.object(&manifests[i])
 		for j := range s.rules {
-			if r := &s.rules[j]; r.means(o.m) && !o.satisfies(r) {
+			if r := &s.rules[j]; r.means(o) && !o.satisfies(r) {
 				out = append(out, question{o, r})
 			}
 		}
@@ -118,11 +91,19 @@ func check(ctx context.Context, open []question) (out Result) {
 type object struct {
 	set       *Set
 	m         *render.Manifest
+	seen      cuerule.Object // what rules choose it by
 	expr      ast.Expr
 	whole     *cue.Value
 	pods      *cue.Value
 	podsField string
-	plain     any // the JSON, decoded
+	plain     any               // the JSON, decoded
+	labelled  map[string]string // the labels, decoded
+}
+
+func (s *Set) object(m *render.Manifest) *object {
+	o := &object{set: s, m: m}
+	o.seen = cuerule.Object{APIVersion: m.Resource.APIVersion(), Kind: m.Resource.Kind, Namespace: m.Key.Namespace, Name: m.Key.Name, Labels: o.labels}
+	return o
 }
 
 // satisfies says that an object certainly keeps a rule.
@@ -188,14 +169,14 @@ func (o *object) value(podSpec bool) (cue.Value, string) {
 
 // finding says that an object breaks a rule, at the field that does.
 func (o *object) finding(r *rule, e cueerrors.Error, prefix string) v1alpha1.Finding {
-	f := v1alpha1.Finding{File: o.m.File, Line: o.m.Line, Column: o.m.Column, Object: o.m.Object(), Rule: r.name, Message: r.message}
-	f.Field = fieldPath(prefix, e.Path(), r.name)
+	f := v1alpha1.Finding{File: o.m.File, Line: o.m.Line, Column: o.m.Column, Object: o.m.Object(), Rule: r.Name, Message: r.message}
+	f.Field = fieldPath(prefix, e.Path(), r.Name)
 	at := render.Locate(o.expr, f.Field)
 	if at.IsValid() {
 		f.File, f.Line, f.Column = at.Filename, at.Line, at.Column
 	}
 	why, args := e.Msg()
-	f.Hint = fmt.Sprintf("%s:%d: %s", r.pos.Filename, r.pos.Line, strings.Join(strings.Fields(fmt.Sprintf(why, args...)), " "))
+	f.Hint = fmt.Sprintf("%s:%d: %s", r.Pos.Filename, r.Pos.Line, strings.Join(strings.Fields(fmt.Sprintf(why, args...)), " "))
 	if r.hint != "" {
 		f.Hint = r.hint + " (" + f.Hint + ")"
 	}

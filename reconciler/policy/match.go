@@ -1,11 +1,6 @@
 package policy
 
-import (
-	"encoding/json"
-	"path"
-
-	"github.com/writ-os/writ/reconciler/render"
-)
+import "encoding/json"
 
 // podSpecs says where each kind that makes pods keeps their specification.
 var podSpecs = map[string]string{
@@ -21,49 +16,28 @@ var podSpecs = map[string]string{
 }
 
 // means says whether a rule is about an object.
-func (r *rule) means(m *render.Manifest) bool {
-	if r.podSpec && (podSpecs[m.Resource.Kind] == "" || m.Resource.Custom != nil) || !r.match.means(m) {
-		return false
-	}
-	for i := range r.except {
-		if r.except[i].means(m) {
-			return false
-		}
-	}
-	return true
+func (r *rule) means(o *object) bool {
+	return (!r.podSpec || podSpecs[o.m.Resource.Kind] != "" && o.m.Resource.Custom == nil) && r.Means(&o.seen)
 }
 
-func (s *selector) means(m *render.Manifest) bool {
-	return one(s.versions, m.Resource.APIVersion()) && one(s.kinds, m.Resource.Kind) &&
-		one(s.namespaces, m.Key.Namespace) && one(s.names, m.Key.Name) && s.labelled(m)
-}
-
-// one says whether a text is one of some patterns; no patterns: any.
-func one(patterns []string, text string) bool {
-	for _, p := range patterns {
-		if ok, err := path.Match(p, text); ok && err == nil || p == text {
-			return true
-		}
+// labels are those of the manifest that are texts.
+func (o *object) labels() map[string]string {
+	if o.labelled != nil {
+		return o.labelled
 	}
-	return len(patterns) == 0
-}
-
-func (s *selector) labelled(m *render.Manifest) bool {
-	if len(s.labels) == 0 {
-		return true
-	}
-	var o struct {
+	var fields struct {
 		Metadata struct {
 			Labels map[string]any `json:"labels"`
 		} `json:"metadata"`
 	}
-	if json.Unmarshal(m.JSON, &o) != nil {
-		return false
+	o.labelled = map[string]string{}
+	if json.Unmarshal(o.m.JSON, &fields) != nil {
+		return o.labelled
 	}
-	for key, want := range s.labels {
-		if have, ok := o.Metadata.Labels[key].(string); !ok || !one([]string{want}, have) {
-			return false
+	for key, value := range fields.Metadata.Labels {
+		if text, ok := value.(string); ok {
+			o.labelled[key] = text
 		}
 	}
-	return true
+	return o.labelled
 }

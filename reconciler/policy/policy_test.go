@@ -2,62 +2,18 @@ package policy
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
-	"flag"
 	"fmt"
-	"io"
-	"io/fs"
-	"iter"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
-
+	"github.com/writ-os/writ/reconciler/cuerule/cueruletest"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden parts of testdata")
-
-// memTree is a repository in memory; root is the folder that is followed.
-type memTree struct {
-	files map[string]string
-	root  string
-}
-
-func (t memTree) Walk() iter.Seq2[render.File, error] { return t.Folder(t.root) }
-
-func (t memTree) Root() string { return t.root }
-
-func (t memTree) Folder(dir string) iter.Seq2[render.File, error] {
-	return func(yield func(render.File, error) bool) {
-		for _, p := range slices.Sorted(maps.Keys(t.files)) {
-			f, err := t.File(p)
-			if (dir == "." || strings.HasPrefix(p, dir+"/")) && !yield(f, err) {
-				return
-			}
-		}
-	}
-}
-
-func (t memTree) File(p string) (render.File, error) {
-	content, ok := t.files[p]
-	if !ok {
-		return render.File{}, fs.ErrNotExist
-	}
-	sum := sha1.Sum([]byte(content))
-	return render.File{Path: p, Blob: hex.EncodeToString(sum[:]), Size: int64(len(content)),
-		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content)), nil }}, nil
-}
 
 func line(kind string, f v1alpha1.Finding) string {
 	return fmt.Sprintf("%s %s:%d:%d [%s] %s %s: %s (%s)\n", kind, f.File, f.Line, f.Column, f.Rule, f.Object, f.Field, f.Message, f.Hint)
@@ -80,7 +36,7 @@ func manifestsOf(t testing.TB, tree render.Tree) []render.Manifest {
 	return all
 }
 
-func describe(t *testing.T, tree memTree) string {
+func describe(t *testing.T, tree cueruletest.Tree) string {
 	t.Helper()
 	set, findings, err := Load(tree)
 	if err != nil {
@@ -103,40 +59,7 @@ func describe(t *testing.T, tree memTree) string {
 	return b.String()
 }
 
-func TestGolden(t *testing.T) {
-	files, _ := filepath.Glob("testdata/*.txtar")
-	if len(files) == 0 {
-		t.Fatal("no testdata")
-	}
-	for _, name := range files {
-		t.Run(filepath.Base(name), func(t *testing.T) {
-			ar, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tree, want := memTree{map[string]string{}, "."}, ""
-			for _, f := range ar.Files {
-				if f.Name == "want" {
-					want = string(f.Data)
-					continue
-				}
-				tree.files[f.Name] = string(f.Data)
-			}
-			got := describe(t, tree)
-			if *update {
-				ar.Files = slices.DeleteFunc(ar.Files, func(f txtar.File) bool { return f.Name == "want" })
-				ar.Files = append(ar.Files, txtar.File{Name: "want", Data: []byte(got)})
-				if err := os.WriteFile(name, txtar.Format(ar), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
+func TestGolden(t *testing.T) { cueruletest.Golden(t, describe) }
 
 const small = `package policy
 rules: "r": {match: kind: "ConfigMap", message: "m", require: metadata: labels: team!: string}
@@ -159,15 +82,15 @@ func TestWhere(t *testing.T) {
 		{"another cluster's", "clusters/a", []string{"clusters/b/policy/a.cue"}, 0},
 		{"below", ".", []string{"policy/old/a.cue"}, 0},
 	} {
-		tree := memTree{map[string]string{"clusters/a/x.yaml": object}, c.root}
+		tree := cueruletest.Tree{Files: map[string]string{"clusters/a/x.yaml": object}, Followed: c.root}
 		for _, p := range c.at {
-			tree.files[p] = small
+			tree.Files[p] = small
 		}
 		set, findings, err := Load(tree)
 		if err != nil || len(findings) > 0 {
 			t.Fatal(err, findings)
 		}
-		r, err := set.Check(context.Background(), manifestsOf(t, memTree{map[string]string{"x.yaml": object}, "."}))
+		r, err := set.Check(context.Background(), manifestsOf(t, cueruletest.Files(map[string]string{"x.yaml": object})))
 		if err != nil || len(r.Refused) != c.want {
 			t.Errorf("%s: %v %v, want %d", c.name, err, r, c.want)
 		}
@@ -175,22 +98,22 @@ func TestWhere(t *testing.T) {
 }
 
 func TestHash(t *testing.T) {
-	tree := memTree{map[string]string{
+	tree := cueruletest.Files(map[string]string{
 		"policy/a.cue":             "package policy\nimport \"example.com/own/lib\"\nrules: lib.rules\n",
 		"cue.mod/module.cue":       "module: \"example.com/own@v0\"\nlanguage: version: \"v0.15.0\"\n",
 		"lib/lib.cue":              "package lib\nrules: r: {match: kind: \"ConfigMap\", message: \"m\", require: metadata: labels: team!: string}\n",
 		"cue.mod/pkg/x.test/x.cue": "package x\n",
-	}, "."}
+	})
 	set, findings, err := Load(tree)
 	if err != nil || len(findings) > 0 || len(set.rules) != 1 {
 		t.Fatal(err, findings, set)
 	}
 	before := set.Hash()
-	tree.files["lib/lib.cue"] += "// changed\n"
+	tree.Files["lib/lib.cue"] += "// changed\n"
 	if set, _, err = Load(tree); err != nil || set.Hash() == before {
 		t.Error("the hash does not know what is imported")
 	}
-	if set, _, err = Load(memTree{map[string]string{"a.yaml": ""}, "."}); err != nil || set != nil || set.Hash() != "" {
+	if set, _, err = Load(cueruletest.Files(map[string]string{"a.yaml": ""})); err != nil || set != nil || set.Hash() != "" {
 		t.Error("no policy is no set", err)
 	}
 }
@@ -198,48 +121,42 @@ func TestHash(t *testing.T) {
 // TestSlow: a rule that takes for ever is left behind, and nobody waits behind
 // it. When it has ended after all, the next may ask again.
 func TestSlow(t *testing.T) {
-	tree := memTree{map[string]string{"policy/a.cue": `package policy
+	tree := cueruletest.Files(map[string]string{"policy/a.cue": `package policy
 import "list"
 rules: slow: {
 	match: kind: "ConfigMap"
 	message: "m"
-	require: {N=metadata: {name: string}, count: len([for i in list.Range(0, 200, 1) for j in list.Range(0, 500, 1) if i*j < len(N.name) {i}])}
+	require: {N=metadata: {name: string}, count: len([for i in list.Range(0, 100, 1) for j in list.Range(0, 100, 1) if i*j < len(N.name) {i}])}
 }
-`, "x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"}, "."}
+`, "x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"})
 	set, findings, err := Load(tree)
 	if err != nil || len(findings) > 0 {
 		t.Fatal(err, findings)
 	}
 	m := manifestsOf(t, tree)
-	limit := set.limit
-	set.limit = time.Millisecond
+	set.turns.Limit = time.Millisecond
 	for range 2 {
 		if r, err := set.Check(t.Context(), m); err != nil || len(r.Refused) != 1 || r.Refused[0].Rule != "TooSlow" {
 			t.Errorf("%v %v", r, err)
 		}
 	}
-	if set.late.Load().over.Load() {
-		t.Fatal("the rule is not slow")
-	}
-	set.limit = limit
-	for r := tooSlow(&question{object: &object{set: set, m: &m[0]}}); len(r.Refused) == 1 && r.Refused[0].Rule == "TooSlow"; {
-		if r, err = set.Check(t.Context(), m); err != nil {
+	set.turns.Limit = time.Hour
+	for {
+		r, err := set.Check(t.Context(), m)
+		if err != nil {
 			t.Fatal(err)
 		}
+		if len(r.Refused) != 1 || r.Refused[0].Rule != "TooSlow" {
+			return
+		}
+		time.Sleep(time.Millisecond) // the first evaluation is not over
 	}
 }
 
 // TestAtOnce: the files of a commit are checked at once. CUE's values may not
 // be shared; the race detector tells.
 func TestAtOnce(t *testing.T) {
-	ar, err := txtar.ParseFile("testdata/rules.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree := memTree{map[string]string{}, "."}
-	for _, f := range ar.Files {
-		tree.files[f.Name] = string(f.Data)
-	}
+	tree := cueruletest.Archive(t, "testdata/rules.txtar")
 	set, findings, err := Load(tree)
 	if err != nil || len(findings) > 0 {
 		t.Fatal(err, findings)
@@ -261,7 +178,7 @@ func TestAtOnce(t *testing.T) {
 }
 
 func TestCancelled(t *testing.T) {
-	tree := memTree{map[string]string{"policy/a.cue": small, "x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"}, "."}
+	tree := cueruletest.Files(map[string]string{"policy/a.cue": small, "x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"})
 	set, _, err := Load(tree)
 	if err != nil {
 		t.Fatal(err)
@@ -274,17 +191,9 @@ func TestCancelled(t *testing.T) {
 }
 
 func BenchmarkCheck(b *testing.B) {
-	ar, err := txtar.ParseFile("testdata/rules.txtar")
-	if err != nil {
-		b.Fatal(err)
-	}
-	tree := memTree{map[string]string{}, "."}
-	for _, f := range ar.Files {
-		if strings.HasSuffix(f.Name, ".cue") {
-			tree.files[f.Name] = string(f.Data)
-		}
-	}
-	tree.files["x.yaml"] = `apiVersion: apps/v1
+	tree := cueruletest.Archive(b, "testdata/rules.txtar")
+	maps.DeleteFunc(tree.Files, func(p, _ string) bool { return !strings.HasSuffix(p, ".cue") })
+	tree.Files["x.yaml"] = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web-1, namespace: shop, labels: {tier: frontend, owner: shop}}
 spec:

@@ -25,25 +25,18 @@ var info = schema.Key{Namespace: "kube-public", Name: bootstrapapi.ConfigMapClus
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client client.Interface
-	Cache  client.Cache
+	controller.Tools
 	// Signed returns cluster-info with the signatures of the tokens that may
 	// sign it now and no others, and whether that is a change. It does not
 	// change what it is given.
 	Signed func(info *corev1.ConfigMap, tokens []*corev1.Secret, now time.Time) (next *corev1.ConfigMap, changed bool, err error)
-	Now    func() time.Time
 }
 
 // Controller signs.
 type Controller struct{ cfg Config }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Controller{cfg}
-}
+func New(cfg Config) *Controller { return &Controller{cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 

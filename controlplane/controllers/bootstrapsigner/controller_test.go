@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -36,7 +37,7 @@ func sign(info *corev1.ConfigMap, tokens []*corev1.Secret, _ time.Time) (*corev1
 func TestReconcile(t *testing.T) {
 	f := client.NewFake(clusterInfo(map[string]string{"kubeconfig": "k", "jws-kubeconfig-old": "by old"}),
 		token("kube-system", "a", kind), token("default", "b", kind), token("kube-system", "c", corev1.SecretTypeOpaque))
-	c := New(Config{Client: f, Cache: f.Cache(), Signed: sign})
+	c := New(Config{Tools: controllertest.Tools(f), Signed: sign})
 	for range 2 {
 		if _, err := c.Reconcile(t.Context(), info); err != nil {
 			t.Fatal(err)
@@ -57,12 +58,12 @@ func TestNothingToSign(t *testing.T) {
 	}
 	for _, objects := range [][]schema.Object{nil, {clusterInfo(nil)}} {
 		f := client.NewFake(objects...)
-		if _, err := New(Config{Client: f, Cache: f.Cache(), Signed: must}).Reconcile(t.Context(), info); err != nil {
+		if _, err := New(Config{Tools: controllertest.Tools(f), Signed: must}).Reconcile(t.Context(), info); err != nil {
 			t.Error(err)
 		}
 	}
 	f := client.NewFake(clusterInfo(map[string]string{"kubeconfig": "k"}))
-	if _, err := New(Config{Client: f, Cache: f.Cache(), Signed: must}).Reconcile(t.Context(), info); err == nil {
+	if _, err := New(Config{Tools: controllertest.Tools(f), Signed: must}).Reconcile(t.Context(), info); err == nil {
 		t.Error("an error of the signer was lost")
 	}
 }

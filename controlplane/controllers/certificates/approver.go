@@ -17,27 +17,20 @@ import (
 
 // ApproverConfig is everything an Approver needs from outside.
 type ApproverConfig struct {
-	Client client.Interface
-	Cache  client.Cache
+	controller.Tools
 	// Node returns the name in the subject of a request that is a kubelet's for
 	// its client certificate; false for any other.
 	Node func(csr *certificatesv1.CertificateSigningRequest) (commonName string, ok bool)
 	// Allowed says whether the asker may create certificatesigningrequests with
 	// the subresource: "nodeclient" or "selfnodeclient".
 	Allowed func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error)
-	Now     func() time.Time
 }
 
 // Approver approves the client certificates of kubelets.
 type Approver struct{ cfg ApproverConfig }
 
 // NewApprover returns a controller; it starts nothing.
-func NewApprover(cfg ApproverConfig) *Approver {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Approver{cfg}
-}
+func NewApprover(cfg ApproverConfig) *Approver { return &Approver{cfg} }
 
 var _ controller.Reconciler = (*Approver)(nil)
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -65,7 +66,7 @@ func TestSigner(t *testing.T) {
 		{name: "error", csr: request(certificatesv1.CertificateApproved), mine: true, err: errors.New("no key")},
 	} {
 		f := client.NewFake(c.csr)
-		s := NewSigner(SignerConfig{Client: f, Cache: f.Cache(), Now: clock, Sign: func(*certificatesv1.CertificateSigningRequest) ([]byte, bool, string, error) {
+		s := NewSigner(SignerConfig{Tools: controller.Tools{Client: f, Cache: f.Cache(), Clock: clock}, Sign: func(*certificatesv1.CertificateSigningRequest) ([]byte, bool, string, error) {
 			return []byte("new"), c.mine, c.refusal, c.err
 		}})
 		if _, err := s.Reconcile(t.Context(), key); (err != nil) != (c.err != nil) {
@@ -97,7 +98,7 @@ func TestApprover(t *testing.T) {
 		{"denied", request(certificatesv1.CertificateDenied), true, []string{"selfnodeclient"}, false, ""},
 	} {
 		f := client.NewFake(c.csr)
-		a := NewApprover(ApproverConfig{Client: f, Cache: f.Cache(), Now: clock,
+		a := NewApprover(ApproverConfig{Tools: controller.Tools{Client: f, Cache: f.Cache(), Clock: clock},
 			Node: func(*certificatesv1.CertificateSigningRequest) (string, bool) { return "system:node:one", c.node },
 			Allowed: func(_ context.Context, _ *certificatesv1.CertificateSigningRequest, sub string) (bool, error) {
 				return slices.Contains(c.may, sub), nil
@@ -131,7 +132,7 @@ func TestCleaner(t *testing.T) {
 	} {
 		f := client.NewFake(c.csr)
 		at := now
-		cl := NewCleaner(CleanerConfig{Client: f, Cache: f.Cache(), Now: func() time.Time { return at }})
+		cl := NewCleaner(controller.Tools{Client: f, Cache: f.Cache(), Clock: func() time.Time { return at }})
 		res, err := cl.Reconcile(t.Context(), key)
 		if err != nil || res.RequeueAfter != c.keep {
 			t.Errorf("%s: kept for %v, %v, want %v", c.name, res.RequeueAfter, err, c.keep)

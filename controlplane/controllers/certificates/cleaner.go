@@ -8,8 +8,6 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
@@ -22,23 +20,11 @@ const (
 	keepPending = 24 * time.Hour // nobody has decided, or nobody has signed
 )
 
-// CleanerConfig is everything a Cleaner needs from outside.
-type CleanerConfig struct {
-	Client client.Interface
-	Cache  client.Cache
-	Now    func() time.Time
-}
-
 // Cleaner deletes requests that are over.
-type Cleaner struct{ cfg CleanerConfig }
+type Cleaner struct{ cfg controller.Tools }
 
 // NewCleaner returns a controller; it starts nothing.
-func NewCleaner(cfg CleanerConfig) *Cleaner {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Cleaner{cfg}
-}
+func NewCleaner(cfg controller.Tools) *Cleaner { return &Cleaner{cfg} }
 
 var _ controller.Reconciler = (*Cleaner)(nil)
 
@@ -54,9 +40,7 @@ func (c *Cleaner) Reconcile(ctx context.Context, key schema.Key) (controller.Res
 	if wait := over(csr).Sub(c.cfg.Now()); wait > 0 {
 		return controller.Result{RequeueAfter: wait}, nil
 	}
-	uid := csr.UID
-	err := client.Delete[*certificatesv1.CertificateSigningRequest](ctx, c.cfg.Client, key, client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := controller.DeleteSeen(ctx, c.cfg.Client, csr); err != nil {
 		return controller.Result{}, fmt.Errorf("delete %s: %w", key, err)
 	}
 	return controller.Result{}, nil

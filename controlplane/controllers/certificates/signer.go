@@ -3,7 +3,6 @@ package certificates
 import (
 	"context"
 	"fmt"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,25 +16,18 @@ import (
 
 // SignerConfig is everything a Signer needs from outside.
 type SignerConfig struct {
-	Client client.Interface
-	Cache  client.Cache
+	controller.Tools
 	// Sign returns the certificate of an approved request, in PEM form. Of a
 	// request that breaks its signer's rules refusal says which; mine is false
 	// for signers that others stand behind.
 	Sign func(csr *certificatesv1.CertificateSigningRequest) (cert []byte, mine bool, refusal string, err error)
-	Now  func() time.Time
 }
 
 // Signer signs approved requests.
 type Signer struct{ cfg SignerConfig }
 
 // NewSigner returns a controller; it starts nothing.
-func NewSigner(cfg SignerConfig) *Signer {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Signer{cfg}
-}
+func NewSigner(cfg SignerConfig) *Signer { return &Signer{cfg} }
 
 var _ controller.Reconciler = (*Signer)(nil)
 

@@ -41,8 +41,7 @@ var (
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client client.Interface
-	Cache  client.Cache
+	controller.Tools
 	// Server is the URL of the API server, for other machines.
 	Server string
 	// CA is the cluster's authority in PEM.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -21,20 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // run lets the controller work on objects while do does something.
 func run(t *testing.T, do func(ctx context.Context, f *client.Fake), objects ...schema.Object) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := client.NewFake(append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})...)
-		r := New(Config{Client: f, Cache: f.Cache(), Server: "https://192.0.2.1:6443", CA: []byte("authority")})
-		c := controller.New(controller.Config{Name: "clusterinfo", Reconciler: r, Watches: r.Watches(), Cache: f.Cache()})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx) }()
-		synctest.Wait()
-		do(ctx, f)
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
+	controllertest.Bubble(t, func(tools controller.Tools) *Controller {
+		return New(Config{Tools: tools, Server: "https://192.0.2.1:6443", CA: []byte("authority")})
+	}, do, append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})...)
 }
 
 func published(t *testing.T, f *client.Fake) *corev1.ConfigMap {

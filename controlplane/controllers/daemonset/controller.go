@@ -23,27 +23,16 @@ import (
 	"github.com/writ-os/writ/schema"
 )
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client   client.Interface
-	Cache    client.Cache
-	Recorder *client.Recorder
-	Now      func() time.Time
-}
-
 // Controller reconciles DaemonSets.
 type Controller struct {
-	cfg     Config
+	cfg     controller.Tools
 	pods    podset.Control
 	pending *podset.Pending
 	retries *retries
 }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
+func New(cfg controller.Tools) *Controller {
 	pending := &podset.Pending{}
 	return &Controller{
 		cfg: cfg, pending: pending, retries: newRetries(),

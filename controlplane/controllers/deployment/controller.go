@@ -11,7 +11,6 @@ package deployment
 import (
 	"context"
 	"fmt"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,24 +23,11 @@ import (
 	"github.com/writ-os/writ/schema"
 )
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client   client.Interface
-	Cache    client.Cache
-	Recorder *client.Recorder
-	Now      func() time.Time
-}
-
 // Controller reconciles Deployments.
-type Controller struct{ cfg Config }
+type Controller struct{ cfg controller.Tools }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Controller{cfg: cfg}
-}
+func New(cfg controller.Tools) *Controller { return &Controller{cfg: cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 

@@ -20,17 +20,11 @@ import (
 	"github.com/writ-os/writ/schema"
 )
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client client.Interface
-	Cache  client.Cache
-}
-
 // Controller writes Endpoints.
-type Controller struct{ cfg Config }
+type Controller struct{ cfg controller.Tools }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller { return &Controller{cfg: cfg} }
+func New(cfg controller.Tools) *Controller { return &Controller{cfg: cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 

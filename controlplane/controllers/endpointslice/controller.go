@@ -8,32 +8,24 @@ package endpointslice
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/controlplane/controller/podset"
+	"github.com/writ-os/writ/controlplane/controller/sliceset"
 	"github.com/writ-os/writ/schema"
 )
 
 // ManagedBy is the value of the label by which our slices are known.
-const ManagedBy = "endpointslice-controller.k8s.io"
-
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client client.Interface
-	Cache  client.Cache
-}
+const ManagedBy sliceset.Manager = "endpointslice-controller.k8s.io"
 
 // Controller writes EndpointSlices.
-type Controller struct{ cfg Config }
+type Controller struct{ cfg controller.Tools }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller { return &Controller{cfg: cfg} }
+func New(cfg controller.Tools) *Controller { return &Controller{cfg: cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 
@@ -42,13 +34,7 @@ func (c *Controller) Watches() []controller.Watch {
 	return []controller.Watch{
 		{Resource: schema.ResourceFor[*corev1.Service]()},
 		{Resource: schema.ResourceFor[*corev1.Pod](), Map: podset.WakeServices(c.cfg.Cache)},
-		{Resource: schema.ResourceFor[*discoveryv1.EndpointSlice](), Map: func(ev client.Event) []schema.Key {
-			l := ev.Object.GetLabels()
-			if l[discoveryv1.LabelManagedBy] != ManagedBy {
-				return nil
-			}
-			return []schema.Key{{Namespace: ev.Object.GetNamespace(), Name: l[discoveryv1.LabelServiceName]}}
-		}},
+		ManagedBy.Watch(),
 	}
 }
 
@@ -63,44 +49,13 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 		return controller.Result{}, nil
 	}
 	pods := podset.Selected(c.cfg.Cache, svc)
-	have := c.slices(key)
+	have := ManagedBy.Of(c.cfg.Cache, key)
 
 	// Decide.
 	p := plan(svc, pods, have, c.zone)
 
 	// Act.
-	for _, s := range p.create {
-		_, err := client.Create(ctx, c.cfg.Client, s, client.WriteOptions{})
-		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return controller.Result{}, nil
-		}
-		if err != nil {
-			return controller.Result{}, fmt.Errorf("create endpoint slice of %s: %w", key, err)
-		}
-	}
-	for _, s := range p.update {
-		if _, err := client.Update(ctx, c.cfg.Client, s, client.WriteOptions{}); err != nil {
-			return controller.Result{}, fmt.Errorf("update endpoint slice %s: %w", schema.KeyOf(s), err)
-		}
-	}
-	for _, s := range p.remove {
-		err := client.Delete[*discoveryv1.EndpointSlice](ctx, c.cfg.Client, schema.KeyOf(s), client.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return controller.Result{}, fmt.Errorf("delete endpoint slice %s: %w", schema.KeyOf(s), err)
-		}
-	}
-	return controller.Result{}, nil
-}
-
-// slices returns the Service's slices that are ours.
-func (c *Controller) slices(key schema.Key) []*discoveryv1.EndpointSlice {
-	var out []*discoveryv1.EndpointSlice
-	for _, s := range client.CachedList[*discoveryv1.EndpointSlice](c.cfg.Cache, key.Namespace) {
-		if s.Labels[discoveryv1.LabelServiceName] == key.Name && s.Labels[discoveryv1.LabelManagedBy] == ManagedBy && s.DeletionTimestamp == nil {
-			out = append(out, s)
-		}
-	}
-	return out
+	return controller.Result{}, p.Write(ctx, c.cfg.Client, key.String())
 }
 
 // zone returns the zone of a node; "" when it has none.

@@ -2,7 +2,6 @@ package endpointslice
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/writ-os/writ/controlplane/controller/sliceset"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -19,9 +19,7 @@ import (
 const maxEndpoints = 100
 
 // decision is what to do about the slices of one Service.
-type decision struct {
-	create, update, remove []*discoveryv1.EndpointSlice
-}
+type decision struct{ sliceset.Changes }
 
 // group is the endpoints that share a slice: one family, the same ports.
 type group struct {
@@ -40,7 +38,7 @@ func plan(svc *corev1.Service, pods []*corev1.Pod, have []*discoveryv1.EndpointS
 		if g := groups.find(s.AddressType, s.Ports); g != nil {
 			g.have = append(g.have, s)
 		} else {
-			d.remove = append(d.remove, s)
+			d.Remove = append(d.Remove, s)
 		}
 	}
 	for _, g := range groups {
@@ -52,8 +50,9 @@ func plan(svc *corev1.Service, pods []*corev1.Pod, have []*discoveryv1.EndpointS
 type groupList []*group
 
 func (l groupList) find(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort) *group {
+	want := sliceset.GroupKey(family, ports)
 	for _, g := range l {
-		if g.family == family && portsKey(g.ports) == portsKey(ports) {
+		if sliceset.GroupKey(g.family, g.ports) == want {
 			return g
 		}
 	}
@@ -132,7 +131,7 @@ func (d *decision) merge(svc *corev1.Service, g *group) {
 	for i, s := range g.have {
 		// The last slice stays, though empty, where there are no endpoints.
 		if len(kept[i]) == 0 && (len(g.endpoints) > 0 || i < len(g.have)-1) {
-			d.remove = append(d.remove, s)
+			d.Remove = append(d.Remove, s)
 			continue
 		}
 		d.change(svc, g, s, kept[i])
@@ -141,7 +140,7 @@ func (d *decision) merge(svc *corev1.Service, g *group) {
 		n := min(maxEndpoints, len(fresh))
 		s := newSlice(svc, g)
 		s.Endpoints = fresh[:n:n]
-		d.create = append(d.create, s)
+		d.Create = append(d.Create, s)
 		if fresh = fresh[n:]; len(fresh) == 0 {
 			return
 		}
@@ -174,7 +173,7 @@ func (d *decision) change(svc *corev1.Service, g *group, s *discoveryv1.Endpoint
 	next.Ports = g.ports
 	next.Labels = sliceLabels(svc)
 	if !apiequality.Semantic.DeepEqual(s, next) {
-		d.update = append(d.update, next)
+		d.Update = append(d.Update, next)
 	}
 }
 
@@ -204,7 +203,7 @@ func sliceLabels(svc *corev1.Service) map[string]string {
 		out[corev1.IsHeadlessService] = ""
 	}
 	out[discoveryv1.LabelServiceName] = svc.Name
-	out[discoveryv1.LabelManagedBy] = ManagedBy
+	out[discoveryv1.LabelManagedBy] = string(ManagedBy)
 	return out
 }
 
@@ -215,21 +214,4 @@ func identity(e discoveryv1.Endpoint) string {
 		uid = string(e.TargetRef.UID)
 	}
 	return strings.Join(e.Addresses, ",") + "|" + uid
-}
-
-func portsKey(ports []discoveryv1.EndpointPort) string {
-	parts := make([]string, len(ports))
-	for i, p := range ports {
-		parts[i] = fmt.Sprintf("%s/%d/%s/%s", deref(p.Name), deref(p.Port), deref(p.Protocol), deref(p.AppProtocol))
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, ",")
-}
-
-func deref[T any](p *T) T {
-	var zero T
-	if p == nil {
-		return zero
-	}
-	return *p
 }

@@ -70,11 +70,11 @@ func TestSliceOfService(t *testing.T) {
 	p := pod(1, true)
 	p.Spec.Hostname, p.Spec.Subdomain = "db-0", "web"
 	d := plan(svc, []*corev1.Pod{p}, nil, zone)
-	if len(d.create) != 1 {
+	if len(d.Create) != 1 {
 		t.Fatalf("plan: %+v", d)
 	}
-	s := d.create[0]
-	if _, headless := s.Labels[corev1.IsHeadlessService]; !headless || s.Labels["team"] != "a" || s.Labels[discoveryv1.LabelServiceName] != "web" || s.Labels[discoveryv1.LabelManagedBy] != ManagedBy {
+	s := d.Create[0]
+	if _, headless := s.Labels[corev1.IsHeadlessService]; !headless || s.Labels["team"] != "a" || s.Labels[discoveryv1.LabelServiceName] != "web" || s.Labels[discoveryv1.LabelManagedBy] != string(ManagedBy) {
 		t.Errorf("labels: %v", s.Labels)
 	}
 	e := s.Endpoints[0]
@@ -93,8 +93,8 @@ func TestNamedPortsDiffer(t *testing.T) {
 	b.Spec.Containers[0].Ports[0].ContainerPort = 9090
 	c.Spec.Containers[0].Ports = nil
 	d := plan(service(), []*corev1.Pod{a, b, c}, nil, zone)
-	if len(d.create) != 3 {
-		t.Errorf("%d slices for three kinds of ports", len(d.create))
+	if len(d.Create) != 3 {
+		t.Errorf("%d slices for three kinds of ports", len(d.Create))
 	}
 }
 
@@ -107,11 +107,11 @@ type held struct {
 
 func (h *held) apply(d decision) {
 	gone := map[string]bool{}
-	for _, s := range d.remove {
+	for _, s := range d.Remove {
 		gone[s.Name] = true
 	}
 	changed := map[string]*discoveryv1.EndpointSlice{}
-	for _, s := range d.update {
+	for _, s := range d.Update {
 		changed[s.Name] = s
 	}
 	var next []*discoveryv1.EndpointSlice
@@ -123,13 +123,13 @@ func (h *held) apply(d decision) {
 			next = append(next, s)
 		}
 	}
-	for _, s := range d.create {
+	for _, s := range d.Create {
 		h.created++
 		s.Name = fmt.Sprintf("s%d", h.created)
 		next = append(next, s)
 	}
 	h.slices = next
-	h.writes += len(d.create) + len(d.update) + len(d.remove)
+	h.writes += len(d.Create) + len(d.Update) + len(d.Remove)
 }
 
 // Whatever pods do: each endpoint is in one slice, as it should be, no slice
@@ -150,8 +150,8 @@ func TestSlicesFollowPods(t *testing.T) {
 			pods = pods[:len(pods)-rnd.IntN(len(pods)+1)/2]
 			h.apply(plan(service(), pods, h.slices, zone))
 			h.check(t, seed, step, pods)
-			if d := plan(service(), pods, h.slices, zone); len(d.create)+len(d.update)+len(d.remove) > 0 {
-				t.Fatalf("seed %d step %d: a second look changes %d/%d/%d slices", seed, step, len(d.create), len(d.update), len(d.remove))
+			if d := plan(service(), pods, h.slices, zone); len(d.Create)+len(d.Update)+len(d.Remove) > 0 {
+				t.Fatalf("seed %d step %d: a second look changes %d/%d/%d slices", seed, step, len(d.Create), len(d.Update), len(d.Remove))
 			}
 			if len(pods) > 0 {
 				flip := pods[0].DeepCopy()

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -79,14 +79,14 @@ func TestPlan(t *testing.T) {
 		{"invalid", []corev1.EndpointSubset{subset("10.0.0.1 nowhere", 80)}, "IPv4 80: 10.0.0.1", 1},
 	} {
 		d := plan(endpoints(tt.subsets...), nil)
-		if got := text(d.create); got != tt.want || d.invalid != tt.invalid || d.skipped != tt.invalid {
+		if got := text(d.Create); got != tt.want || d.invalid != tt.invalid || d.skipped != tt.invalid {
 			t.Errorf("%s: %s (%d invalid, %d skipped), want %s", tt.name, got, d.invalid, d.skipped, tt.want)
 		}
 		// What is there as it should be is left alone.
-		for i, s := range d.create {
+		for i, s := range d.Create {
 			s.Name = fmt.Sprint("s", i)
 		}
-		if again := plan(endpoints(tt.subsets...), d.create); len(again.create)+len(again.update)+len(again.remove) > 0 {
+		if again := plan(endpoints(tt.subsets...), d.Create); len(again.Create)+len(again.Update)+len(again.Remove) > 0 {
 			t.Errorf("%s: again %+v", tt.name, again)
 		}
 	}
@@ -94,28 +94,9 @@ func TestPlan(t *testing.T) {
 	for i := range maxAddresses + 5 {
 		many = append(many, fmt.Sprintf("10.0.%d.%d", i/250, i%250))
 	}
-	if d := plan(endpoints(subset(strings.Join(many, " "), 80)), nil); d.skipped != 5 || len(d.create) != 1 || len(d.create[0].Endpoints) != maxAddresses {
-		t.Errorf("%d skipped, %d slices", d.skipped, len(d.create))
+	if d := plan(endpoints(subset(strings.Join(many, " "), 80)), nil); d.skipped != 5 || len(d.Create) != 1 || len(d.Create[0].Endpoints) != maxAddresses {
+		t.Errorf("%d skipped, %d slices", d.skipped, len(d.Create))
 	}
-}
-
-// run lets the controller work on objects while do does something.
-func run(t *testing.T, do func(ctx context.Context, f *client.Fake), objects ...schema.Object) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := client.NewFake(objects...)
-		r := New(Config{Client: f, Cache: f.Cache()})
-		c := controller.New(controller.Config{Name: "endpointslicemirroring", Reconciler: r, Watches: r.Watches(), Cache: f.Cache()})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx) }()
-		synctest.Wait()
-		do(ctx, f)
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
 }
 
 func mirroredSlices(t *testing.T, f *client.Fake) []*discoveryv1.EndpointSlice {
@@ -126,7 +107,7 @@ func mirroredSlices(t *testing.T, f *client.Fake) []*discoveryv1.EndpointSlice {
 func TestFollows(t *testing.T) {
 	first := endpoints(subset("10.0.0.1", 80))
 	first.Labels, first.Annotations = map[string]string{"team": "a"}, map[string]string{"note": "n", corev1.LastAppliedConfigAnnotation: "{}"}
-	run(t, func(ctx context.Context, f *client.Fake) {
+	controllertest.Bubble(t, New, func(ctx context.Context, f *client.Fake) {
 		all := mirroredSlices(t, f)
 		if len(all) != 1 || text(all) != "IPv4 80: 10.0.0.1" {
 			t.Fatalf("%s", text(all))
@@ -167,7 +148,7 @@ func TestLeftAlone(t *testing.T) {
 		"label": {service(nil), skip}, "lock": {service(nil), lock}, "no Service": {endpoints(subset("10.0.0.1", 80))},
 		"selector": {service(map[string]string{"a": "b"}), endpoints(subset("10.0.0.1", 80))},
 	} {
-		run(t, func(_ context.Context, f *client.Fake) {
+		controllertest.Bubble(t, New, func(_ context.Context, f *client.Fake) {
 			if all := mirroredSlices(t, f); len(all) > 0 {
 				t.Errorf("%s: %s", name, text(all))
 			}

@@ -1,7 +1,6 @@
 package endpointslicemirroring
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	netutils "k8s.io/utils/net"
+
+	"github.com/writ-os/writ/controlplane/controller/sliceset"
 )
 
 // maxAddresses is how many addresses of a subset are mirrored.
@@ -19,8 +20,8 @@ const maxAddresses = 1000
 
 // decision is what to write, and what could not be mirrored.
 type decision struct {
-	create, update, remove []*discoveryv1.EndpointSlice
-	invalid, skipped       int // addresses; skipped has the invalid ones too
+	sliceset.Changes
+	invalid, skipped int // addresses; skipped has the invalid ones too
 }
 
 // group is what one slice has: the endpoints of a family with the same ports.
@@ -37,14 +38,14 @@ func plan(e *corev1.Endpoints, have []*discoveryv1.EndpointSlice) decision {
 	slices.SortFunc(have, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
 	free := map[string][]*discoveryv1.EndpointSlice{}
 	for _, s := range have {
-		k := key(s.AddressType, s.Ports)
+		k := sliceset.GroupKey(s.AddressType, s.Ports)
 		free[k] = append(free[k], s)
 	}
 	for _, g := range d.groups(e) {
 		next := newSlice(e, g)
-		k := key(g.family, g.ports)
+		k := sliceset.GroupKey(g.family, g.ports)
 		if len(free[k]) == 0 {
-			d.create = append(d.create, next)
+			d.Create = append(d.Create, next)
 			continue
 		}
 		is := free[k][0]
@@ -53,10 +54,10 @@ func plan(e *corev1.Endpoints, have []*discoveryv1.EndpointSlice) decision {
 			continue
 		}
 		next.Name, next.GenerateName, next.ResourceVersion = is.Name, "", is.ResourceVersion
-		d.update = append(d.update, next)
+		d.Update = append(d.Update, next)
 	}
 	for _, k := range slices.Sorted(maps.Keys(free)) {
-		d.remove = append(d.remove, free[k]...)
+		d.Remove = append(d.Remove, free[k]...)
 	}
 	d.recycle()
 	return d
@@ -66,17 +67,17 @@ func plan(e *corev1.Endpoints, have []*discoveryv1.EndpointSlice) decision {
 // slice cannot change.
 func (d *decision) recycle() {
 	var create []*discoveryv1.EndpointSlice
-	for _, s := range d.create {
-		i := slices.IndexFunc(d.remove, func(old *discoveryv1.EndpointSlice) bool { return old.AddressType == s.AddressType })
+	for _, s := range d.Create {
+		i := slices.IndexFunc(d.Remove, func(old *discoveryv1.EndpointSlice) bool { return old.AddressType == s.AddressType })
 		if i < 0 {
 			create = append(create, s)
 			continue
 		}
-		s.Name, s.GenerateName, s.ResourceVersion = d.remove[i].Name, "", d.remove[i].ResourceVersion
-		d.update = append(d.update, s)
-		d.remove = slices.Delete(d.remove, i, i+1)
+		s.Name, s.GenerateName, s.ResourceVersion = d.Remove[i].Name, "", d.Remove[i].ResourceVersion
+		d.Update = append(d.Update, s)
+		d.Remove = slices.Delete(d.Remove, i, i+1)
 	}
-	d.create = create
+	d.Create = create
 }
 
 // groups are the slices that Endpoints come to.
@@ -97,7 +98,7 @@ func (d *decision) groups(e *corev1.Endpoints) []*group {
 					continue
 				}
 				added++
-				k := key(family, ports)
+				k := sliceset.GroupKey(family, ports)
 				if at[k] == nil {
 					at[k] = &group{family: family, ports: ports}
 					out = append(out, at[k])
@@ -143,23 +144,6 @@ func slicePorts(ports []corev1.EndpointPort) []discoveryv1.EndpointPort {
 	return out
 }
 
-// key tells groups apart; the order of ports does not count.
-func key(family discoveryv1.AddressType, ports []discoveryv1.EndpointPort) string {
-	var parts []string
-	for _, p := range ports {
-		parts = append(parts, fmt.Sprintf("%q/%q/%d/%q", deref(p.Name), deref(p.Protocol), deref(p.Port), deref(p.AppProtocol)))
-	}
-	slices.Sort(parts)
-	return string(family) + " " + strings.Join(parts, ",")
-}
-
-func deref[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
-}
-
 // newSlice is the slice of a group, under a name of the server's.
 func newSlice(e *corev1.Endpoints, g *group) *discoveryv1.EndpointSlice {
 	prefix := e.Name + "-"
@@ -174,7 +158,7 @@ func newSlice(e *corev1.Endpoints, g *group) *discoveryv1.EndpointSlice {
 		AddressType: g.family, Ports: g.ports, Endpoints: g.endpoints,
 	}
 	maps.Copy(s.Labels, e.Labels)
-	s.Labels[discoveryv1.LabelServiceName], s.Labels[discoveryv1.LabelManagedBy] = e.Name, ManagedBy
+	s.Labels[discoveryv1.LabelServiceName], s.Labels[discoveryv1.LabelManagedBy] = e.Name, string(ManagedBy)
 	for k, v := range e.Annotations {
 		if k == corev1.EndpointsLastChangeTriggerTime || k == corev1.LastAppliedConfigAnnotation {
 			continue

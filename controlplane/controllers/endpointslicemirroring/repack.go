@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // placed is an address of a port, and whether it is ready.
@@ -94,5 +95,5 @@ func keyOf(a *corev1.EndpointAddress) addressKey {
 }
 
 func portKey(p corev1.EndpointPort) string {
-	return fmt.Sprintf("%q %q %d %q", p.Name, p.Protocol, p.Port, deref(p.AppProtocol))
+	return fmt.Sprintf("%q %q %d %q", p.Name, p.Protocol, p.Port, ptr.Deref(p.AppProtocol, ""))
 }

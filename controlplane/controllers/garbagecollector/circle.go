@@ -2,15 +2,10 @@ package garbagecollector
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -45,13 +40,5 @@ func (c *Controller) unblock(ctx context.Context, id identity, o schema.Object) 
 			refs[i].BlockOwnerDeletion = &no
 		}
 	}
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": o.GetResourceVersion(), "uid": o.GetUID(), "ownerReferences": refs}})
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
-	}
-	_, err = c.cfg.Client.Patch(ctx, c.served(id), id.key, types.MergePatchType, data, client.WriteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("unblock the owners of %s: %w", id, err)
-	}
-	return nil
+	return c.patch(ctx, id, "unblock the owners of", map[string]any{"resourceVersion": o.GetResourceVersion(), "uid": o.GetUID(), "ownerReferences": refs})
 }

@@ -24,9 +24,7 @@ import (
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client client.Interface
-	// Cache holds every resource that is served.
-	Cache client.Cache
+	controller.Tools // the cache holds every resource that is served
 	// Catalog is what is served. nil: the table alone.
 	Catalog *schema.Live
 }
@@ -191,15 +189,7 @@ func (c *Controller) foreground(ctx context.Context, id identity, o schema.Objec
 // release takes a finalizer off.
 func (c *Controller) release(ctx context.Context, id identity, o schema.Object, finalizer string) error {
 	left := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return f == finalizer })
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": o.GetResourceVersion(), "finalizers": left}})
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
-	}
-	_, err = c.cfg.Client.Patch(ctx, c.served(id), id.key, types.MergePatchType, data, client.WriteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("release %s: %w", id, err)
-	}
-	return nil
+	return c.patch(ctx, id, "release", map[string]any{"resourceVersion": o.GetResourceVersion(), "finalizers": left})
 }
 
 // unlink takes references to owners off an object.
@@ -214,13 +204,19 @@ func (c *Controller) unlink(ctx context.Context, id identity, o schema.Object, o
 	if len(left) == 0 {
 		meta["ownerReferences"] = nil
 	}
+	return c.patch(ctx, id, "unlink", meta)
+}
+
+// patch merges into the metadata of an object; one that is gone is no error. to
+// is what that does to it.
+func (c *Controller) patch(ctx context.Context, id identity, to string, meta map[string]any) error {
 	data, err := json.Marshal(map[string]any{"metadata": meta})
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
 	_, err = c.cfg.Client.Patch(ctx, c.served(id), id.key, types.MergePatchType, data, client.WriteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("unlink %s: %w", id, err)
+		return fmt.Errorf("%s %s: %w", to, id, err)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -36,18 +36,10 @@ func collect(t *testing.T, objects []schema.Object, do func(ctx context.Context,
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f = client.NewFake(objects...)
-		gc := New(Config{Client: f, Cache: f.Cache()})
-		c := controller.New(controller.Config{Name: "gc", Reconciler: gc, Watches: gc.Watches(), Cache: f.Cache(), Workers: 3})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx) }()
+		controllertest.Start(t, f, New(Config{Tools: controllertest.Tools(f)}), 3)
 		synctest.Wait()
-		do(ctx, f)
+		do(t.Context(), f)
 		time.Sleep(time.Minute)
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
-		}
 	})
 	for _, o := range f.Cache().List(maps, "") {
 		left = append(left, o.GetName())

@@ -1,7 +1,6 @@
 package garbagecollector
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -48,18 +48,12 @@ func TestCustomResources(t *testing.T) {
 		for _, o := range []schema.Object{owned("root", false), widget("w", ofMap), leaf, widget("free"), kept} {
 			f.Put(o)
 		}
-		gc := New(Config{Client: f, Cache: f.Cache(), Catalog: live})
-		c := controller.New(controller.Config{Name: "gc", Reconciler: gc, Watches: gc.Watches(), Custom: gc.Custom, Catalog: live, Cache: f.Cache()})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx) }()
+		gc := New(Config{Tools: controllertest.Tools(f), Catalog: live})
+		stop := controllertest.Run(t, controller.Config{Reconciler: gc, Watches: gc.Watches(), Custom: gc.Custom, Catalog: live, Cache: f.Cache()})
 		synctest.Wait()
-		remove(t, ctx, f, "root", metav1.DeletePropagationBackground)
+		remove(t, t.Context(), f, "root", metav1.DeletePropagationBackground)
 		time.Sleep(time.Minute)
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
-		}
+		stop()
 		for _, want := range []struct {
 			r    *schema.Resource
 			name string

@@ -10,12 +10,10 @@ package ipaddress
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
@@ -26,25 +24,11 @@ import (
 // is in the API server.
 const manager = "kube-apiserver"
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client client.Interface
-	Cache  client.Cache
-	// Recorder may be nil.
-	Recorder *client.Recorder
-	Now      func() time.Time
-}
-
 // Controller repairs.
-type Controller struct{ cfg Config }
+type Controller struct{ cfg controller.Tools }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Controller{cfg}
-}
+func New(cfg controller.Tools) *Controller { return &Controller{cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 
@@ -154,9 +138,7 @@ func (c *Controller) address(ctx context.Context, key schema.Key) (controller.Re
 
 // remove deletes the IPAddress that was seen, and no newer one of its name.
 func (c *Controller) remove(ctx context.Context, a *networkingv1.IPAddress) error {
-	uid := a.UID
-	err := client.Delete[*networkingv1.IPAddress](ctx, c.cfg.Client, schema.KeyOf(a), client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := controller.DeleteSeen(ctx, c.cfg.Client, a); err != nil {
 		return fmt.Errorf("delete IP address %s: %w", a.Name, err)
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -28,25 +28,6 @@ func address(ip, of string) *networkingv1.IPAddress {
 		ObjectMeta: metav1.ObjectMeta{Name: ip, CreationTimestamp: metav1.Now(), Labels: map[string]string{networkingv1.LabelManagedBy: managedBy, networkingv1.LabelIPAddressFamily: "IPv4"}},
 		Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: "default", Name: of}},
 	}
-}
-
-// run lets the controller work on objects while do does something.
-func run(t *testing.T, do func(ctx context.Context, f *client.Fake), objects ...schema.Object) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := client.NewFake(objects...)
-		r := New(Config{Client: f, Cache: f.Cache()})
-		c := controller.New(controller.Config{Name: "ipaddress", Reconciler: r, Watches: r.Watches(), Cache: f.Cache()})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx) }()
-		synctest.Wait()
-		do(ctx, f)
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
 }
 
 // holder is the Service that an address is of; "" when it has no IPAddress.
@@ -75,7 +56,7 @@ func remove(t *testing.T, ctx context.Context, f *client.Fake, o schema.Object) 
 
 // What is deleted by hand is back at once, with nobody's clock moving.
 func TestDeletedByHandComesBack(t *testing.T) {
-	run(t, func(ctx context.Context, f *client.Fake) {
+	controllertest.Bubble(t, New, func(ctx context.Context, f *client.Fake) {
 		before := time.Now()
 		remove(t, ctx, f, address("10.0.0.5", "a"))
 		if got := holder(t, f, "10.0.0.5"); got != "a" || time.Since(before) > 0 {
@@ -87,7 +68,7 @@ func TestDeletedByHandComesBack(t *testing.T) {
 func TestMissingIsMade(t *testing.T) {
 	external := service("e", "10.0.0.7")
 	external.Spec.Type = corev1.ServiceTypeExternalName
-	run(t, func(_ context.Context, f *client.Fake) {
+	controllertest.Bubble(t, New, func(_ context.Context, f *client.Fake) {
 		for ip, want := range map[string]string{"10.0.0.5": "a", "fd00::5": "a", "10.0.0.7": ""} {
 			if got := holder(t, f, ip); got != want {
 				t.Errorf("%s: of %q, want %q", ip, got, want)
@@ -105,7 +86,7 @@ func TestWrongOnesAreReplaced(t *testing.T) {
 		"no labels": bare, "of something else": gateway, "of no Service": address("10.0.0.5", "gone"), "of another's": address("10.0.0.5", "b"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			run(t, func(_ context.Context, f *client.Fake) {
+			controllertest.Bubble(t, New, func(_ context.Context, f *client.Fake) {
 				if got := holder(t, f, "10.0.0.5"); got != "a" {
 					t.Errorf("of %q", got)
 				}
@@ -116,7 +97,7 @@ func TestWrongOnesAreReplaced(t *testing.T) {
 
 // Of two Services with one address neither loses it to the other.
 func TestSharedStays(t *testing.T) {
-	run(t, func(_ context.Context, f *client.Fake) {
+	controllertest.Bubble(t, New, func(_ context.Context, f *client.Fake) {
 		time.Sleep(time.Hour)
 		if got := holder(t, f, "10.0.0.5"); got != "b" {
 			t.Errorf("of %q", got)
@@ -127,7 +108,7 @@ func TestSharedStays(t *testing.T) {
 func TestLeakedGoes(t *testing.T) {
 	foreign := address("10.0.0.9", "gone")
 	foreign.Labels = map[string]string{networkingv1.LabelManagedBy: "somebody", networkingv1.LabelIPAddressFamily: "IPv4"}
-	run(t, func(ctx context.Context, f *client.Fake) {
+	controllertest.Bubble(t, New, func(ctx context.Context, f *client.Fake) {
 		f.Put(address("10.0.0.5", "unborn"))
 		time.Sleep(unborn - time.Second)
 		if got := holder(t, f, "10.0.0.5"); got != "unborn" {

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,26 +30,15 @@ import (
 	"github.com/writ-os/writ/schema"
 )
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client   client.Interface
-	Cache    client.Cache
-	Recorder *client.Recorder
-	Now      func() time.Time
-}
-
 // Controller reconciles Jobs.
 type Controller struct {
-	cfg     Config
+	cfg     controller.Tools
 	pods    podset.Control
 	pending *podset.Pending
 }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
+func New(cfg controller.Tools) *Controller {
 	pending := &podset.Pending{}
 	return &Controller{cfg: cfg, pending: pending, pods: podset.Control{Client: cfg.Client, Recorder: cfg.Recorder, Pending: pending}}
 }

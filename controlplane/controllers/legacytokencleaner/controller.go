@@ -39,12 +39,10 @@ const since = "since"
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client client.Interface
-	Cache  client.Cache
+	controller.Tools
 	// Unused is how long a token may be unused, and then out of use. Default a
 	// year.
 	Unused time.Duration
-	Now    func() time.Time
 }
 
 // Controller cleans.
@@ -52,9 +50,6 @@ type Controller struct{ cfg Config }
 
 // New returns a controller; it starts nothing.
 func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Unused <= 0 {
 		cfg.Unused = year
 	}

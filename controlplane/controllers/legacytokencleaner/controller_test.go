@@ -1,7 +1,6 @@
 package legacytokencleaner
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -42,17 +41,10 @@ func token(name string, labels map[string]string) *corev1.Secret {
 func run(t *testing.T, for_ time.Duration, objects ...schema.Object) (f *client.Fake) {
 	t.Helper()
 	f = client.NewFake(append(objects, namespace())...)
-	r := New(Config{Client: f, Cache: f.Cache()})
-	c := controller.New(controller.Config{Name: "legacytokencleaner", Reconciler: r, Watches: r.Watches(), Cache: f.Cache()})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
+	stop := controllertest.Start(t, f, New(Config{Tools: controllertest.Tools(f)}), 1)
 	time.Sleep(for_)
 	synctest.Wait()
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("run: %v", err)
-	}
+	stop()
 	return f
 }
 

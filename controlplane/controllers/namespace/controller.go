@@ -33,23 +33,16 @@ const (
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client client.Interface
-	Cache  client.Cache
+	controller.Tools
 	// Catalog is what may be in a namespace. nil: the table alone.
 	Catalog *schema.Live
-	Now     func() time.Time
 }
 
 // Controller empties namespaces.
 type Controller struct{ cfg Config }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Controller{cfg: cfg}
-}
+func New(cfg Config) *Controller { return &Controller{cfg: cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -43,7 +44,7 @@ func TestCustomResources(t *testing.T) {
 	w.SetName("w")
 	w.SetFinalizers([]string{"example.com/widget"})
 	f.Put(w)
-	c := New(Config{Client: f, Cache: f.Cache(), Catalog: live})
+	c := New(Config{Tools: controllertest.Tools(f), Catalog: live})
 	step := func() *corev1.Namespace {
 		if _, err := c.Reconcile(t.Context(), schema.Key{Name: "shop"}); err != nil {
 			t.Fatal(err)

@@ -22,9 +22,7 @@ import (
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client   client.Interface
-	Cache    client.Cache
-	Recorder *client.Recorder
+	controller.Tools
 	// PodCIDR is the range of the cluster. Default 10.244.0.0/16.
 	PodCIDR netip.Prefix
 	// NodeBits is the prefix length of one node's range. Default 24.

@@ -36,10 +36,7 @@ const (
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client   client.Interface
-	Cache    client.Cache
-	Recorder *client.Recorder
-	Now      func() time.Time
+	controller.Tools
 	// Grace and StartupGrace have the defaults above.
 	Grace, StartupGrace time.Duration
 }
@@ -64,9 +61,6 @@ type sign struct {
 
 // New returns a controller; it starts nothing.
 func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Grace == 0 {
 		cfg.Grace = DefaultGrace
 	}

@@ -1,7 +1,6 @@
 package nodelifecycle
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -33,17 +32,7 @@ func runningPod(name, node string) *corev1.Pod {
 
 // watchOver runs the controller in a bubble until the test is over.
 func watchOver(t *testing.T, f *client.Fake) {
-	nl := New(Config{Client: f, Cache: f.Cache()})
-	c := controller.New(controller.Config{Name: "nodes", Reconciler: nl, Watches: nl.Watches(), Cache: f.Cache(), Workers: 2})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
+	controllertest.Start(t, f, New(Config{Tools: controllertest.Tools(f)}), 2)
 	synctest.Wait()
 }
 

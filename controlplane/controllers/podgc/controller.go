@@ -33,9 +33,7 @@ const (
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client client.Interface
-	Cache  client.Cache
-	Now    func() time.Time
+	controller.Tools
 	// Threshold has the default above.
 	Threshold int
 }
@@ -48,9 +46,6 @@ type Controller struct {
 
 // New returns a controller; it starts nothing. It is to have one worker.
 func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Threshold == 0 {
 		cfg.Threshold = DefaultThreshold
 	}

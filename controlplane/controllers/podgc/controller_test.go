@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -51,7 +52,7 @@ func TestLostNode(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		c := New(Config{Client: f, Cache: f.Cache()})
+		c := New(Config{Tools: controllertest.Tools(f)})
 		for i := range 5 {
 			if _, err := c.Reconcile(t.Context(), all); err != nil {
 				t.Fatal(err)

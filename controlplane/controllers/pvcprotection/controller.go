@@ -24,17 +24,11 @@ import (
 // Finalizer keeps a claim that is in use.
 const Finalizer = "kubernetes.io/pvc-protection"
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client client.Interface
-	Cache  client.Cache
-}
-
 // Controller protects claims.
-type Controller struct{ cfg Config }
+type Controller struct{ cfg controller.Tools }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller { return &Controller{cfg} }
+func New(cfg controller.Tools) *Controller { return &Controller{cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 

@@ -11,6 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -73,7 +75,7 @@ func TestReconcile(t *testing.T) {
 		{"held by others too", claim(deleted, func(c *corev1.PersistentVolumeClaim) { c.Finalizers = append(c.Finalizers, "writ.dev/test") }), pod("n", other), false, false},
 	} {
 		f := client.NewFake(tt.claim, tt.pod)
-		c := New(Config{Client: f, Cache: f.Cache()})
+		c := New(controllertest.Tools(f))
 		if _, err := c.Reconcile(t.Context(), schema.KeyOf(tt.claim)); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -99,7 +101,7 @@ func (s stale) List(r *schema.Resource, ns string) []schema.Object {
 
 func TestAsksTheServer(t *testing.T) {
 	f := client.NewFake(claim(deleted), pod("n"))
-	if _, err := New(Config{Client: f, Cache: stale{f.Cache()}}).Reconcile(t.Context(), key); err != nil {
+	if _, err := New(controller.Tools{Client: f, Cache: stale{f.Cache()}}).Reconcile(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := f.Cache().Get(schema.ResourceFor[*corev1.PersistentVolumeClaim](), key); !ok {
@@ -110,7 +112,7 @@ func TestAsksTheServer(t *testing.T) {
 func TestRefusedWriteIsAnError(t *testing.T) {
 	f := client.NewFake(claim(deleted))
 	f.Reject(func(client.Verb, *schema.Resource, string, schema.Object) error { return errors.New("full") })
-	if _, err := New(Config{Client: f, Cache: f.Cache()}).Reconcile(t.Context(), key); err == nil {
+	if _, err := New(controllertest.Tools(f)).Reconcile(t.Context(), key); err == nil {
 		t.Error("no error")
 	}
 }
@@ -133,7 +135,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s: wakes %v", tt.name, got)
 		}
 	}
-	claims := New(Config{}).Watches()[0].Map
+	claims := New(controller.Tools{}).Watches()[0].Map
 	for want, c := range map[int][]*corev1.PersistentVolumeClaim{
 		0: {claim(), claim(deleted, func(c *corev1.PersistentVolumeClaim) { c.Finalizers = []string{"x/y"} })},
 		1: {claim(deleted), claim(func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil })},

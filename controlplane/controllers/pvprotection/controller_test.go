@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -34,7 +35,7 @@ func TestReconcile(t *testing.T) {
 		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", DeletionTimestamp: tt.deleted, Finalizers: tt.finalizers}}
 		v.Status.Phase = tt.phase
 		f := client.NewFake(v)
-		if _, err := New(Config{Client: f, Cache: f.Cache()}).Reconcile(t.Context(), schema.Key{Name: "v"}); err != nil {
+		if _, err := New(controllertest.Tools(f)).Reconcile(t.Context(), schema.Key{Name: "v"}); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 		got, err := client.Get[*corev1.PersistentVolume](t.Context(), f, schema.Key{Name: "v"})

@@ -9,7 +9,6 @@ package replicaset
 import (
 	"context"
 	"fmt"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,35 +21,24 @@ import (
 	"github.com/writ-os/writ/schema"
 )
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client   client.Interface
-	Cache    client.Cache
-	Recorder *client.Recorder
-	Now      func() time.Time
-}
-
 // Controller reconciles ReplicaSets, or ReplicationControllers.
 type Controller struct {
-	cfg     Config
+	cfg     controller.Tools
 	kind    kind
 	pods    podset.Control
 	pending *podset.Pending
 }
 
 // New returns a controller of ReplicaSets; it starts nothing.
-func New(cfg Config) *Controller { return newController(cfg, replicaSets) }
+func New(cfg controller.Tools) *Controller { return newController(cfg, replicaSets) }
 
 // NewReplicationController returns a controller of ReplicationControllers; it
 // starts nothing.
-func NewReplicationController(cfg Config) *Controller {
+func NewReplicationController(cfg controller.Tools) *Controller {
 	return newController(cfg, replicationControllers)
 }
 
-func newController(cfg Config, k kind) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
+func newController(cfg controller.Tools, k kind) *Controller {
 	pending := &podset.Pending{}
 	return &Controller{
 		cfg:     cfg,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/controlplane/controller/podset"
 	"github.com/writ-os/writ/schema"
 )
@@ -70,7 +71,7 @@ func TestLagNeverCreatesTwice(t *testing.T) {
 		if err := cache.WaitSynced(ctx); err != nil {
 			t.Fatal(err)
 		}
-		c := New(Config{Client: f, Cache: cache})
+		c := New(controller.Tools{Client: f, Cache: cache})
 		f.Hold()
 		for range 20 {
 			reconcile(t, c)
@@ -123,7 +124,7 @@ func TestSlowStart(t *testing.T) {
 		}
 		return nil
 	})
-	c := New(Config{Client: single{f}, Cache: f.Cache()})
+	c := New(controller.Tools{Client: single{f}, Cache: f.Cache()})
 	_, err := c.Reconcile(t.Context(), key)
 	if err == nil || !strings.Contains(err.Error(), "exceeded quota") {
 		t.Errorf("reconcile: %v", err)
@@ -158,7 +159,7 @@ func TestAdoptsAndReleases(t *testing.T) {
 		return p
 	}
 	f := client.NewFake(set(2), pod("orphan", "web", ""), pod("stranger", "db", ""), pod("mine", "web", "web"), pod("relabelled", "db", "web"), pod("theirs", "web", "another"))
-	c := New(Config{Client: f, Cache: f.Cache()})
+	c := New(controllertest.Tools(f))
 	reconcile(t, c)
 	owners := map[string]string{}
 	for _, p := range pods(t, f) {
@@ -178,7 +179,7 @@ func TestDeadOwnerAdoptsNothing(t *testing.T) {
 	stale := client.NewFake(set(1), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "orphan", Labels: map[string]string{"app": "web"}}})
 	live := set(1)
 	live.UID = "made-anew"
-	c := New(Config{Client: client.NewFake(live), Cache: stale.Cache()})
+	c := New(controller.Tools{Client: client.NewFake(live), Cache: stale.Cache()})
 	if _, err := c.Reconcile(t.Context(), key); err == nil || !strings.Contains(err.Error(), "is gone") {
 		t.Errorf("reconcile: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -23,7 +24,7 @@ func replicationController(replicas int32) *corev1.ReplicationController {
 func TestReplicationController(t *testing.T) {
 	orphan := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "orphan", Labels: map[string]string{"app": "web"}}}
 	f := client.NewFake(replicationController(3), orphan)
-	c := NewReplicationController(Config{Client: f, Cache: f.Cache()})
+	c := NewReplicationController(controllertest.Tools(f))
 	for range 3 {
 		reconcile(t, c)
 	}

@@ -26,24 +26,16 @@ const resync = 5 * time.Minute
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client client.Interface
-	// Cache holds every resource that is served.
-	Cache client.Cache
+	controller.Tools // the cache holds every resource that is served
 	// Catalog is what may be counted. nil: the table alone.
 	Catalog *schema.Live
-	Now     func() time.Time
 }
 
 // Controller counts.
 type Controller struct{ cfg Config }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Controller{cfg}
-}
+func New(cfg Config) *Controller { return &Controller{cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 

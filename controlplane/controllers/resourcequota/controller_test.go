@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -28,7 +29,7 @@ func TestReconcile(t *testing.T) {
 	other.Namespace = "elsewhere"
 	f := client.NewFake(q, pod("a", "250m", corev1.PodRunning), pod("b", "500m", corev1.PodPending), pod("done", "1", corev1.PodSucceeded), other,
 		&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cm"}})
-	c := New(Config{Client: f, Cache: f.Cache()})
+	c := New(Config{Tools: controllertest.Tools(f)})
 	res, err := c.Reconcile(t.Context(), key)
 	if err != nil || res.RequeueAfter != resync {
 		t.Fatalf("%v %v", res, err)

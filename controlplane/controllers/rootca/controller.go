@@ -28,8 +28,7 @@ const (
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client client.Interface
-	Cache  client.Cache
+	controller.Tools
 	// CA is the bundle in PEM.
 	CA []byte
 }

@@ -19,17 +19,11 @@ import (
 
 const name = "default"
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client client.Interface
-	Cache  client.Cache
-}
-
 // Controller creates the default ServiceAccounts.
-type Controller struct{ cfg Config }
+type Controller struct{ cfg controller.Tools }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller { return &Controller{cfg: cfg} }
+func New(cfg controller.Tools) *Controller { return &Controller{cfg: cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 

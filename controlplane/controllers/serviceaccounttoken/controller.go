@@ -24,8 +24,7 @@ import (
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client client.Interface
-	Cache  client.Cache
+	controller.Tools
 	// CA is the bundle in PEM.
 	CA []byte
 	// Token returns the token of an account for the Secret of a name.
@@ -145,9 +144,7 @@ func (c *Controller) filled(s *corev1.Secret, account *corev1.ServiceAccount) (n
 }
 
 func (c *Controller) remove(ctx context.Context, s *corev1.Secret) error {
-	uid := s.UID
-	err := client.Delete[*corev1.Secret](ctx, c.cfg.Client, schema.KeyOf(s), client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := controller.DeleteSeen(ctx, c.cfg.Client, s); err != nil {
 		return fmt.Errorf("delete secret %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	return nil

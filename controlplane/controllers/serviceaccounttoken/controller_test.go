@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -28,7 +29,7 @@ func account(name string, uid types.UID, secrets ...string) *corev1.ServiceAccou
 }
 
 func build(f *client.Fake) *Controller {
-	return New(Config{Client: f, Cache: f.Cache(), CA: []byte("ca"), Token: func(sa *corev1.ServiceAccount, secret string) (string, error) {
+	return New(Config{Tools: controllertest.Tools(f), CA: []byte("ca"), Token: func(sa *corev1.ServiceAccount, secret string) (string, error) {
 		return sa.Name + " " + secret, nil
 	}})
 }

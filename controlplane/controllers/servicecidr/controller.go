@@ -37,25 +37,11 @@ const (
 	grace = 10 * time.Second
 )
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client client.Interface
-	Cache  client.Cache
-	// Recorder may be nil.
-	Recorder *client.Recorder
-	Now      func() time.Time
-}
-
 // Controller looks after ServiceCIDRs.
-type Controller struct{ cfg Config }
+type Controller struct{ cfg controller.Tools }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Controller{cfg}
-}
+func New(cfg controller.Tools) *Controller { return &Controller{cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 

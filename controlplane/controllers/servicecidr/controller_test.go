@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -82,25 +82,6 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// run lets the controller work on objects while do does something.
-func run(t *testing.T, do func(ctx context.Context, f *client.Fake), objects ...schema.Object) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := client.NewFake(objects...)
-		sc := New(Config{Client: f, Cache: f.Cache()})
-		c := controller.New(controller.Config{Name: "servicecidr", Reconciler: sc, Watches: sc.Watches(), Cache: f.Cache()})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx) }()
-		synctest.Wait()
-		do(ctx, f)
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
-}
-
 func read(t *testing.T, f *client.Fake, name string) (s *networkingv1.ServiceCIDR, ready metav1.Condition) {
 	t.Helper()
 	s, err := client.Get[*networkingv1.ServiceCIDR](t.Context(), f, schema.Key{Name: name})
@@ -117,7 +98,7 @@ func read(t *testing.T, f *client.Fake, name string) (s *networkingv1.ServiceCID
 }
 
 func TestReady(t *testing.T) {
-	run(t, func(_ context.Context, f *client.Fake) {
+	controllertest.Bubble(t, New, func(_ context.Context, f *client.Fake) {
 		s, c := read(t, f, "a")
 		if !slices.Equal(s.Finalizers, []string{"x/y", Finalizer}) || c.Type != "Ready" || c.Status != metav1.ConditionTrue || c.Reason != "" || c.Message != "Kubernetes Service CIDR is ready" {
 			t.Errorf("%v, %+v", s.Finalizers, c)
@@ -138,7 +119,7 @@ func remove(t *testing.T, ctx context.Context, f *client.Fake, o schema.Object) 
 
 // What nobody needs goes after the grace that allocators are given.
 func TestUnusedGoesAfterAWhile(t *testing.T) {
-	run(t, func(ctx context.Context, f *client.Fake) {
+	controllertest.Bubble(t, New, func(ctx context.Context, f *client.Fake) {
 		remove(t, ctx, f, cidr("a"))
 		time.Sleep(grace - 2*time.Second) // times of the API are whole seconds
 		if s, c := read(t, f, "a"); s == nil || c.Status != metav1.ConditionTrue {
@@ -170,7 +151,7 @@ func TestInUseStays(t *testing.T) {
 		}},
 		{"another takes over", address("10.0.0.5"), func(_ context.Context, f *client.Fake) { f.Put(cidr("great", "10.0.0.0/16")) }},
 	} {
-		run(t, func(ctx context.Context, f *client.Fake) {
+		controllertest.Bubble(t, New, func(ctx context.Context, f *client.Fake) {
 			remove(t, ctx, f, cidr("a"))
 			time.Sleep(time.Hour)
 			s, c := read(t, f, "a")
@@ -194,7 +175,7 @@ func TestRefusedWriteIsAnError(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := New(Config{Client: f, Cache: f.Cache()}).Reconcile(t.Context(), schema.Key{Name: "a"}); err == nil {
+	if _, err := New(controllertest.Tools(f)).Reconcile(t.Context(), schema.Key{Name: "a"}); err == nil {
 		t.Error("no error")
 	}
 }

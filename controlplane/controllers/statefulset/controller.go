@@ -9,7 +9,6 @@ package statefulset
 import (
 	"context"
 	"fmt"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,27 +23,14 @@ import (
 	"github.com/writ-os/writ/schema"
 )
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client   client.Interface
-	Cache    client.Cache
-	Recorder *client.Recorder
-	Now      func() time.Time
-}
-
 // Controller reconciles StatefulSets.
 type Controller struct {
-	cfg     Config
+	cfg     controller.Tools
 	pending *podset.Pending
 }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Controller{cfg: cfg, pending: &podset.Pending{}}
-}
+func New(cfg controller.Tools) *Controller { return &Controller{cfg: cfg, pending: &podset.Pending{}} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 

@@ -20,17 +20,9 @@ import (
 	"github.com/writ-os/writ/schema"
 )
 
-// Config is everything the controller needs from outside.
-type Config struct {
-	Client   client.Interface
-	Cache    client.Cache
-	Recorder *client.Recorder
-	Now      func() time.Time
-}
-
 // Controller evicts by taints.
 type Controller struct {
-	cfg Config
+	cfg controller.Tools
 
 	mu   sync.Mutex
 	seen map[string]map[seenTaint]time.Time // by node; of taints without a time
@@ -39,10 +31,7 @@ type Controller struct {
 type seenTaint struct{ key, value string }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
+func New(cfg controller.Tools) *Controller {
 	return &Controller{cfg: cfg, seen: map[string]map[seenTaint]time.Time{}}
 }
 

@@ -1,7 +1,6 @@
 package tainteviction
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -62,11 +61,7 @@ func TestTime(t *testing.T) {
 			return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "gone", Effect: corev1.TaintEffectNoExecute}}}}
 		}
 		f := client.NewFake(tainted("a"), tainted("b"), pod("on-a", "a"), pod("on-b", "b"))
-		te := New(Config{Client: f, Cache: f.Cache()})
-		c := controller.New(controller.Config{Name: "evict", Reconciler: te, Watches: te.Watches(), Cache: f.Cache()})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx) }()
+		controllertest.Start(t, f, New(controllertest.Tools(f)), 1)
 		time.Sleep(299 * time.Second)
 		deleted := func(name string) bool {
 			p, ok := client.Cached[*corev1.Pod](f.Cache(), schema.Key{Namespace: "default", Name: name})
@@ -84,10 +79,6 @@ func TestTime(t *testing.T) {
 			if c := p.Status.Conditions; len(c) != 1 || c[0].Type != corev1.DisruptionTarget || c[0].Reason != "DeletionByTaintManager" {
 				t.Errorf("conditions: %+v", c)
 			}
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }

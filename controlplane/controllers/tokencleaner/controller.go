@@ -11,8 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -22,23 +20,16 @@ import (
 
 // Config is everything the controller needs from outside.
 type Config struct {
-	Client client.Interface
-	Cache  client.Cache
+	controller.Tools
 	// Expired says whether a token is over.
 	Expired func(token *corev1.Secret, now time.Time) bool
-	Now     func() time.Time
 }
 
 // Controller deletes.
 type Controller struct{ cfg Config }
 
 // New returns a controller; it starts nothing.
-func New(cfg Config) *Controller {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &Controller{cfg}
-}
+func New(cfg Config) *Controller { return &Controller{cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 
@@ -71,9 +62,7 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 		}
 		return controller.Result{RequeueAfter: max(at.Sub(now), time.Second)}, nil
 	}
-	uid := s.UID
-	err := client.Delete[*corev1.Secret](ctx, c.cfg.Client, key, client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := controller.DeleteSeen(ctx, c.cfg.Client, s); err != nil {
 		return controller.Result{}, fmt.Errorf("delete bootstrap token %s: %w", key, err)
 	}
 	return controller.Result{}, nil

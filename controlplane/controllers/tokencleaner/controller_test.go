@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -45,7 +46,7 @@ func TestReconcile(t *testing.T) {
 	} {
 		f := client.NewFake(tt.token)
 		now := start
-		c := New(Config{Client: f, Cache: f.Cache(), Expired: expired, Now: func() time.Time { return now }})
+		c := New(Config{Tools: controller.Tools{Client: f, Cache: f.Cache(), Clock: func() time.Time { return now }}, Expired: expired})
 		key := schema.KeyOf(tt.token)
 		res, err := c.Reconcile(t.Context(), key)
 		if err != nil || res.RequeueAfter != tt.wait {
