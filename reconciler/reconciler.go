@@ -37,7 +37,8 @@ type Config struct {
 	// Client writes as the user system:writ:reconciler.
 	Client client.Backend
 	Source Source
-	// Sandbox evaluates CUE within bounds of memory; nil: in this process.
+	// Sandbox evaluates CUE, Kustomize and Helm within bounds of memory; nil: in
+	// this process.
 	Sandbox *render.Sandbox
 	// Catalog has the custom kinds that the cluster serves; nil: none.
 	Catalog *schema.Live

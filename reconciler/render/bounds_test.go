@@ -1,7 +1,6 @@
 package render
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -26,37 +25,22 @@ func greedy() string {
 	return b.String()
 }
 
+// manyObjects is a kustomization of n objects.
+func manyObjects(n int) memTree {
+	tree := memTree{}
+	var list strings.Builder
+	for i := range n {
+		tree[fmt.Sprintf("k/%d.yaml", i)] = fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {a: b}\n", i)
+		fmt.Fprintf(&list, "- %d.yaml\n", i)
+	}
+	tree["k/kustomization.yaml"] = "namespace: x\nresources:\n" + list.String()
+	return tree
+}
+
 func BenchmarkKustomize(b *testing.B) {
 	for _, n := range []int{100, 400} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			tree := memTree{}
-			var list strings.Builder
-			for i := range n {
-				tree[fmt.Sprintf("k/%d.yaml", i)] = fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {a: b}\n", i)
-				fmt.Fprintf(&list, "- %d.yaml\n", i)
-			}
-			tree["k/kustomization.yaml"] = "namespace: x\nresources:\n" + list.String()
-			units, _, err := Scan(tree)
-			if err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if out, err := Render(context.Background(), &units[0]); err != nil || len(out.Manifests) != n {
-					b.Fatal(err, out.Findings)
-				}
-			}
-		})
+		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmark(b, manyObjects(n), Options{}) })
 	}
 }
 
-func BenchmarkHelm(b *testing.B) {
-	units, _, err := Scan(treeOf(b, "helm.txtar"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if out, err := Render(context.Background(), &units[0]); err != nil || len(out.Findings) > 0 {
-			b.Fatal(err, out.Findings)
-		}
-	}
-}
+func BenchmarkHelm(b *testing.B) { benchmark(b, treeOf(b, "helm.txtar"), Options{}) }

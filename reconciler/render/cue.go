@@ -3,11 +3,9 @@ package render
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"cuelang.org/go/cue"
 	"cuelang.org/go/cue/ast"
@@ -22,43 +20,25 @@ import (
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// evalTimeout bounds the evaluation of one CUE package. Packages that people
-// write take milliseconds.
-const evalTimeout = 10 * time.Second
-
 // maxSearch is how many levels below the package the manifests are looked for.
 const maxSearch = 5
 
-// renderCUE evaluates a package. CUE cannot be interrupted: when the time is
-// up the evaluation is left behind, and the finding keeps the commit out, so
-// that the package is not evaluated again before it changes.
-func renderCUE(ctx context.Context, u *Unit) (*Rendered, error) {
-	if u.opts != nil && u.opts.Sandbox != nil {
-		return u.opts.Sandbox.render(ctx, u)
+// renderCUE evaluates a package.
+func renderCUE(out *Rendered) {
+	var nodes []*node
+	out.evaluate(func(n *node) { nodes = append(nodes, n) })
+	for _, n := range nodes {
+		identify(out, n)
 	}
-	return renderBounded(ctx, u, "CUE package", func() *Rendered {
-		var nodes []*node
-		out := evaluate(u, func(n *node) { nodes = append(nodes, n) })
-		for _, n := range nodes {
-			identify(out, n)
-		}
-		return out
-	})
 }
 
 // evaluate loads the packages of the unit's folder and finds their manifests.
-func evaluate(u *Unit, found func(*node)) (out *Rendered) {
-	out = &Rendered{unit: u}
-	defer func() {
-		if p := recover(); p != nil {
-			out = &Rendered{unit: u}
-			out.find(v1alpha1.Finding{File: u.Path, Rule: "Syntax", Message: fmt.Sprintf("the CUE evaluator broke down: %v", p)})
-		}
-	}()
+func (out *Rendered) evaluate(found func(*node)) {
+	u := out.unit
 	names, err := packageNames(u)
 	if err != nil {
 		out.cueError(u, err)
-		return out
+		return
 	}
 	for _, name := range names {
 		config := loadConfig(u, name)
@@ -76,7 +56,6 @@ func evaluate(u *Unit, found func(*node)) (out *Rendered) {
 			out.search(u, v, v.Pos(), 0, found)
 		}
 	}
-	return out
 }
 
 // packageNames lists the packages of a folder; "_" stands for files of none.

@@ -42,6 +42,15 @@ func TestSameBytes(t *testing.T) {
 				t.Errorf("%s with GOMAXPROCS=%d:\n%s\nbefore:\n%s", name, procs, got, want)
 			}
 		}
+		if len(options) == 0 {
+			options = []Options{{}}
+		}
+		for range 2 { // each in a child of its own
+			options[0].Sandbox = sandbox(t)
+			if got := once(); got != want {
+				t.Errorf("%s in a child:\n%s\nbefore:\n%s", name, got, want)
+			}
+		}
 	}
 }
 

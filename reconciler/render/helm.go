@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -316,28 +315,4 @@ func (h *helm) isHook(n *node) bool {
 	f.Hint = fmt.Sprintf("set spec.hooks in %s:%d to Ignore to leave hooks out, or to Apply to have them as plain objects", h.r.file, h.r.node.pos.Line())
 	h.out.find(f)
 	return true
-}
-
-// renderBounded runs what may take long in a goroutine that is left behind
-// when its time is up.
-func renderBounded(ctx context.Context, u *Unit, what string, f func() *Rendered) (*Rendered, error) {
-	ctx, cancel := context.WithTimeout(ctx, evalTimeout)
-	defer cancel()
-	done := make(chan *Rendered, 1)
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				out := &Rendered{unit: u}
-				out.find(v1alpha1.Finding{File: u.Path, Rule: "Syntax", Message: fmt.Sprintf("the renderer broke down: %v", p)})
-				done <- out
-			}
-		}()
-		done <- f()
-	}()
-	select {
-	case out := <-done:
-		return out, nil
-	case <-ctx.Done():
-		return tooSlow(ctx, u, what, evalTimeout)
-	}
 }

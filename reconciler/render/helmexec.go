@@ -35,9 +35,9 @@ type executed struct {
 // with another answer: when they make the same, nothing depends on it.
 func (h *helm) execute(top common.Values) (*executed, error) {
 	called := map[string]bool{}
-	text, err := h.run(h.chart, top, chance("", called))
+	text, err := h.try(h.chart, top, chance("", called))
 	if err != nil {
-		return nil, err
+		return nil, h.failures(top, err)
 	}
 	if err := h.findChance(top, text, called); err != nil {
 		return nil, err
@@ -82,13 +82,18 @@ func (h *helm) findChance(top common.Values, text map[string]string, called map[
 }
 
 func (h *helm) run(c *chart.Chart, top common.Values, funcs template.FuncMap) (map[string]string, error) {
-	maps.Copy(funcs, bounded())
-	e := engine.Engine{CustomTemplateFuncs: funcs}
-	text, err := e.Render(c, top)
+	text, err := h.try(c, top, funcs)
 	if err != nil {
 		return nil, h.templateError(err)
 	}
 	return text, nil
+}
+
+// try runs the templates; the error is that of the engine.
+func (h *helm) try(c *chart.Chart, top common.Values, funcs template.FuncMap) (map[string]string, error) {
+	maps.Copy(funcs, bounded())
+	e := engine.Engine{CustomTemplateFuncs: funcs}
+	return e.Render(c, top)
 }
 
 // certificate is what the functions that make certificates return.

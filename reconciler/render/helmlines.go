@@ -10,7 +10,6 @@ import (
 
 	"cuelang.org/go/cue/token"
 
-	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -27,25 +26,11 @@ var markPattern = regexp.MustCompile(` #@(\d+)\.(\d+)@`)
 // mark returns a copy of a chart whose templates mark their lines. Templates
 // are numbered in the order of names.
 func mark(c *chart.Chart) *chart.Chart {
-	names := map[string]int{}
+	numbers := map[string]int{}
 	for i, name := range templateNames(c) {
-		names[name] = i
+		numbers[name] = i
 	}
-	return markChart(c, names)
-}
-
-func markChart(c *chart.Chart, numbers map[string]int) *chart.Chart {
-	out := &chart.Chart{Metadata: c.Metadata, Lock: c.Lock, Values: c.Values, Files: c.Files}
-	for _, t := range c.Templates {
-		full := c.ChartFullPath() + "/" + t.Name
-		out.Templates = append(out.Templates, &common.File{Name: t.Name, Data: markTemplate(numbers[full], full, t.Data)})
-	}
-	var deps []*chart.Chart
-	for _, d := range c.Dependencies() {
-		deps = append(deps, markChart(d, numbers))
-	}
-	out.SetDependencies(deps...)
-	return out
+	return mapTemplates(c, func(full string, data []byte) []byte { return markTemplate(numbers[full], full, data) })
 }
 
 // templateNames are the templates of a chart and its subcharts, sorted.

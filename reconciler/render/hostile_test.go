@@ -2,6 +2,7 @@ package render
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -26,6 +27,9 @@ func TestHostile(t *testing.T) {
 		"latin 1":        {"a.yaml", "a: gr\xfc\xdfe", "Syntax"},
 		"utf-16":         {"a.yaml", "\xff\xfea\x00:\x00", "Syntax"},
 		"nothing ends":   {"a.json", strings.Repeat(`["`, 100), "Syntax"},
+		"long alias":     {"a.yaml", "a: &a \"" + strings.Repeat("x", mb) + "\"\nb: [" + strings.Repeat("*a,", 40_000) + "]", "TooLarge"},
+		"wide merge":     {"a.yaml", "<<: {" + manyKeys(100_000) + "}", "MissingKind"},
+		"wide secret":    {"a.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: x, uid: y}\nstringData: {" + manyKeys(60_000) + "}\ndata: {" + manyKeys(60_000) + "}", "Forbidden"},
 		"many documents": {"a.yaml", strings.Repeat("---\nx: 1\n", 100_000), "MissingKind"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,6 +56,14 @@ func TestHostile(t *testing.T) {
 			}
 		})
 	}
+}
+
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "k%d: \"\", ", i)
+	}
+	return b.String()
 }
 
 func deepBlock(n int) string {

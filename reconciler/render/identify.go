@@ -3,6 +3,7 @@ package render
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cuelang.org/go/cue/ast"
@@ -53,6 +54,8 @@ func identify(out *Rendered, n *node) {
 		f.Field = "apiVersion"
 		f.Hint = hintVersion(kind, "")
 		out.find(f)
+	case out.unit != nil && out.unit.child:
+		out.leave(n)
 	default:
 		manifest(out, n, apiVersion, kind)
 	}
@@ -160,8 +163,12 @@ func encodeSecret(n *node) {
 		data = &node{kind: mapNode, pos: texts.pos}
 		n.fields = append(n.fields, field{"data", texts.pos, data})
 	}
+	again := make(map[string]bool, len(texts.fields))
 	for _, f := range texts.fields {
-		data.remove(f.key)
+		again[f.key] = true
+	}
+	data.fields = slices.DeleteFunc(slices.Clone(data.fields), func(f field) bool { return again[f.key] })
+	for _, f := range texts.fields {
 		v := &node{kind: stringNode, pos: f.val.pos, text: base64.StdEncoding.EncodeToString([]byte(f.val.text))}
 		data.fields = append(data.fields, field{f.key, f.pos, v})
 	}

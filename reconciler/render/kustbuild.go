@@ -2,14 +2,11 @@ package render
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"path"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -19,9 +16,6 @@ import (
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// buildTimeout bounds one build. Kustomize is slow with thousands of objects.
-const buildTimeout = 120 * time.Second
-
 // buildRoot is where the repository lies in the file system of a build.
 const buildRoot = "/repository"
 
@@ -30,76 +24,23 @@ const (
 	originAnnotations = "originAnnotations"
 )
 
-// building lets one build run at a time: kustomize keeps the schema that it
-// merges by in a variable of its own.
-var building = make(chan struct{}, 1)
-
-// renderKustomize builds a kustomization. A build cannot be interrupted: when
-// its time is up it is left behind and the finding keeps the commit out.
-func renderKustomize(ctx context.Context, u *Unit) (*Rendered, error) {
-	if len(u.kust.findings) > 0 {
-		return &Rendered{unit: u, Findings: u.kust.findings}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
-	defer cancel()
-	select {
-	case building <- struct{}{}:
-	case <-ctx.Done():
-		return tooSlow(ctx, u, "kustomization", buildTimeout)
-	}
-	type result struct {
-		out *Rendered
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		defer func() { <-building }()
-		out, err := u.kust.build(u)
-		done <- result{out, err}
-	}()
-	select {
-	case r := <-done:
-		return r.out, r.err
-	case <-ctx.Done():
-		return tooSlow(ctx, u, "kustomization", buildTimeout)
-	}
-}
-
-// tooSlow is the finding of a unit whose time is up.
-func tooSlow(ctx context.Context, u *Unit, what string, limit time.Duration) (*Rendered, error) {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, ctx.Err()
-	}
-	out := &Rendered{unit: u}
-	out.find(v1alpha1.Finding{File: u.Path, Rule: "TooSlow",
-		Message: fmt.Sprintf("the %s is not evaluated after %s", what, limit), Hint: "make it smaller, or split it"})
-	return out, nil
-}
-
 // build runs kustomize over the files of the unit and no others.
-func (b *build) build(u *Unit) (out *Rendered, err error) {
-	out = &Rendered{unit: u}
-	defer func() {
-		if p := recover(); p != nil {
-			out = &Rendered{unit: u}
-			out.find(v1alpha1.Finding{File: u.Path, Rule: "Kustomize", Message: fmt.Sprintf("kustomize broke down: %v", p)})
-		}
-	}()
+func (b *build) build(out *Rendered) error {
 	fs, contents, err := b.fileSystem(out)
 	if err != nil || len(out.Findings) > 0 {
-		return out, err
+		return err
 	}
 	p := newPlaces(b, contents)
 	if len(p.findings) > 0 {
 		out.Findings = p.findings
-		return out, nil
+		return nil
 	}
 	options := krusty.MakeDefaultOptions()
 	options.LoadRestrictions = types.LoadRestrictionsNone // the file system has nothing else
 	made, err := krusty.MakeKustomizer(options).Run(fs, path.Join(buildRoot, b.root.dir))
 	if err != nil {
 		b.fail(out, err)
-		return out, nil
+		return nil
 	}
 	size := 0
 	for _, res := range made.Resources() {
@@ -109,12 +50,12 @@ func (b *build) build(u *Unit) (out *Rendered, err error) {
 			continue
 		}
 		if size += len(text); size > maxOutput {
-			out.find(v1alpha1.Finding{File: u.Path, Rule: "TooLarge", Message: "makes more than " + megabytes(maxOutput) + " of manifests", Hint: "split it"})
-			return out, nil
+			out.find(v1alpha1.Finding{File: out.unit.Path, Rule: "TooLarge", Message: "makes more than " + megabytes(maxOutput) + " of manifests", Hint: "split it"})
+			return nil
 		}
 		b.collect(out, p, text)
 	}
-	return out, nil
+	return nil
 }
 
 // collect reads one object that was built, and gives its fields their places.

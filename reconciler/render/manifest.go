@@ -72,6 +72,8 @@ type Rendered struct {
 
 	sealed, masked bool
 	redact         []func([]v1alpha1.Finding) []v1alpha1.Finding
+
+	left left // of a child
 }
 
 func (r *Rendered) find(f v1alpha1.Finding) { r.Findings = append(r.Findings, f) }

@@ -30,8 +30,9 @@ type Options struct {
 	// Open turns what a file holds into what is rendered, line by line: it
 	// decrypts. nil: files are as they are.
 	Open func(path string, data []byte) Opened
-	// Sandbox evaluates CUE packages within bounds of time and memory; nil: they
-	// are evaluated in this process, within a time.
+	// Sandbox evaluates CUE packages, builds kustomizations and renders charts
+	// within bounds of time and memory; nil: that is done in this process, within
+	// a time.
 	Sandbox *Sandbox
 	// Memory remembers what a file refers to, from one Scan to the next.
 	Memory *Memory
@@ -62,17 +63,22 @@ type Opened struct {
 	Redact func([]v1alpha1.Finding) []v1alpha1.Finding
 }
 
-// open applies Open, and notes what that means for the unit.
+// open applies Open.
 func (out *Rendered) open(path string, data []byte) Opened {
 	o := Opened{Data: data}
 	if u := out.unit; u != nil && u.opts != nil && u.opts.Open != nil {
 		o = u.opts.Open(path, data)
 	}
+	out.note(o)
+	return o
+}
+
+// note says what an opened file means for the unit.
+func (out *Rendered) note(o Opened) {
 	if o.Sealed {
 		out.sealed, out.masked = true, out.masked || o.Masked
 		out.redact = append(out.redact, o.Redact)
 	}
-	return o
 }
 
 // Redact takes what was decrypted out of findings about the unit.

@@ -23,13 +23,14 @@ func Render(ctx context.Context, u *Unit) (*Rendered, error) {
 }
 
 func renderUnit(ctx context.Context, u *Unit) (*Rendered, error) {
-	switch {
-	case u.format == formatCUE:
-		return renderCUE(ctx, u)
-	case u.format == formatKustomize:
-		return renderKustomize(ctx, u)
-	}
 	out := &Rendered{unit: u}
+	switch {
+	case u.format == formatKustomize && len(u.kust.findings) > 0:
+		out.Findings = u.kust.findings
+		return out, nil
+	case u.format == formatCUE || u.format == formatKustomize:
+		return renderBounded(ctx, out, nil)
+	}
 	if u.file.Size > maxFileSize {
 		out.find(tooLarge(u.Path, u.file.Size))
 		return out, nil
@@ -52,11 +53,7 @@ func renderUnit(ctx context.Context, u *Unit) (*Rendered, error) {
 		return out, nil
 	}
 	if len(u.charts) > 0 {
-		return renderBounded(ctx, u, "chart", func() *Rendered {
-			chart := &Rendered{unit: u, sealed: out.sealed, masked: out.masked, redact: out.redact}
-			renderFile(chart, u, data)
-			return chart
-		})
+		return renderBounded(ctx, out, data)
 	}
 	renderFile(out, u, data)
 	return out, nil

@@ -38,6 +38,8 @@ type Unit struct {
 	values map[string]File        // of the releases, by path
 
 	cueFiles []File // that the package can read
+
+	child bool // this is a child: manifests are left to the server
 }
 
 // CUE says whether the unit is a CUE package.

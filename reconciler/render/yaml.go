@@ -63,6 +63,7 @@ type yamlFile struct {
 	lines   []int // offsets of the lines
 	ascii   bool  // all characters are one byte long
 	aliased int   // nodes made by aliases so far
+	copied  int   // bytes of their texts
 	inAlias int
 	gaveUp  bool
 }
@@ -132,6 +133,9 @@ func (y *yamlFile) node(n *yaml.Node, depth int) *node {
 		if y.aliased++; y.aliased > maxAliased {
 			return y.giveUp(n, "TooLarge", fmt.Sprintf("the aliases of the file expand to more than %d values", maxAliased))
 		}
+		if y.copied += len(n.Value); y.copied > maxFileSize {
+			return y.giveUp(n, "TooLarge", "the aliases of the file expand to more than "+megabytes(maxFileSize))
+		}
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -177,13 +181,13 @@ func (y *yamlFile) mapping(n *yaml.Node, depth int) *node {
 		}
 	}
 	for _, m := range merged {
-		y.merge(out, m, depth)
+		y.merge(out, m, seen, depth)
 	}
 	return out
 }
 
 // merge adds what "<<" brings: a map, an alias of one, or a list of them.
-func (y *yamlFile) merge(out *node, m *yaml.Node, depth int) {
+func (y *yamlFile) merge(out *node, m *yaml.Node, seen map[string]*yaml.Node, depth int) {
 	v := y.node(m, depth+1)
 	if v == nil {
 		return
@@ -198,7 +202,8 @@ func (y *yamlFile) merge(out *node, m *yaml.Node, depth int) {
 			return
 		}
 		for _, f := range s.fields {
-			if out.get(f.key) == nil {
+			if seen[f.key] == nil {
+				seen[f.key] = m
 				out.fields = append(out.fields, f)
 			}
 		}
