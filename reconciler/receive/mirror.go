@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -20,7 +21,8 @@ import (
 type Mirror struct {
 	Repository string // here
 	URL        string // https:// or ssh://
-	Auth       source.Auth
+	// Credentials is what Config.Credentials is asked for; "" for none.
+	Credentials string
 	// Pull brings what the other one has here, as a push of the user "mirror"
 	// that Check judges; otherwise what is pushed here is pushed there.
 	Pull bool
@@ -30,7 +32,8 @@ type Mirror struct {
 	// Force lets a ref of the copy be rewritten or deleted. Without it one that
 	// has gone another way is a failure.
 	Force bool
-	// Interval between two looks. Default 1m. A push here is passed on at once.
+	// Interval between two looks, at least 1s. Default 1m. A push here is passed
+	// on at once.
 	Interval time.Duration
 	// Timeout of one exchange. Default 5m.
 	Timeout time.Duration
@@ -41,8 +44,9 @@ type MirrorStatus struct {
 	Repository string            `json:"repository"`
 	URL        string            `json:"url"` // without user and password
 	Pull       bool              `json:"pull,omitempty"`
-	Refs       map[string]string `json:"refs,omitempty"` // what both had when they last agreed
-	InStep     time.Time         `json:"inStep,omitzero"`
+	Refs       map[string]string `json:"refs,omitempty"`   // what both had when they last agreed
+	InStep     time.Time         `json:"inStep,omitzero"`  // since when both have them
+	Looked     time.Time         `json:"looked,omitzero"`  // the last exchange that went well
 	Failing    time.Time         `json:"failing,omitzero"` // since; zero when the last exchange went well
 	Failures   int               `json:"failures,omitempty"`
 	Message    string            `json:"message,omitempty"`
@@ -50,88 +54,79 @@ type MirrorStatus struct {
 
 // mirror keeps one Mirror.
 type mirror struct {
-	cfg    Mirror
-	of     *Remote
-	repo   *repository
-	remote *source.Remote
-	file   string
-	wake   chan struct{}
+	cfg  Mirror
+	of   *Remote
+	repo *repository
+	name string // of the other one, without user and password
+	file string
+	wake chan struct{}
+
+	// Only the goroutine that runs it touches these.
+	remote *source.Remote // nil before the first exchange
+	auth   source.Auth    // of remote
 
 	mu     sync.Mutex
 	status MirrorStatus
 }
 
-// openMirrors makes the mirrors of a Config.
-func (r *Remote) openMirrors() error {
-	r.mirrors = nil
-	for _, m := range r.cfg.Mirrors {
-		repo := r.repos[m.Repository]
-		if repo == nil {
-			return fmt.Errorf("mirror repository %q: not served here", m.Repository)
-		}
-		if len(m.Refs) == 0 {
-			m.Refs = []string{"refs/heads/*", "refs/tags/*"}
-		}
-		if m.Interval <= 0 {
-			m.Interval = time.Minute
-		}
-		if m.Timeout <= 0 {
-			m.Timeout = 5 * time.Minute
-		}
-		remote, err := source.Connect(m.URL, m.Auth)
-		if err != nil {
-			return fmt.Errorf("mirror repository %s: %w", m.Repository, err)
-		}
-		k := &mirror{cfg: m, of: r, repo: repo, remote: remote, wake: make(chan struct{}, 1)}
-		if err := k.load(); err != nil {
-			return fmt.Errorf("mirror repository %s: %w", m.Repository, err)
-		}
-		r.mirrors = append(r.mirrors, k)
-	}
-	return nil
+// openMirror makes a mirror that goes on where an earlier one ended.
+func (r *Remote) openMirror(cfg Mirror) *mirror {
+	m := &mirror{cfg: cfg, of: r, repo: r.repos[cfg.Repository], name: nameOf(cfg.URL), wake: make(chan struct{}, 1)}
+	m.load()
+	return m
 }
 
-// Mirrors says how each mirror is doing.
-func (r *Remote) Mirrors() []MirrorStatus {
-	var out []MirrorStatus
-	for _, m := range r.mirrors {
-		m.mu.Lock()
-		s := m.status
-		m.mu.Unlock()
-		s.Refs = maps.Clone(s.Refs)
-		out = append(out, s)
-	}
-	return out
-}
-
-// wakeMirrors passes a push on; the pusher does not wait.
-func (r *Remote) wakeMirrors(repository string) {
-	for _, m := range r.mirrors {
-		if m.cfg.Repository != repository || m.cfg.Pull {
-			continue
-		}
-		select {
-		case m.wake <- struct{}{}:
-		default: // it will look anyway
-		}
+// look has the mirror look now; the caller does not wait.
+func (m *mirror) look() {
+	select {
+	case m.wake <- struct{}{}:
+	default: // it will look anyway
 	}
 }
 
 // run keeps the mirror until ctx is done.
-func (m *mirror) run(ctx context.Context) error {
-	defer m.remote.Close()
+func (m *mirror) run(ctx context.Context) {
+	defer m.close()
 	for {
 		err := m.sync(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return
 		}
 		failures := m.note(ctx, err)
+		m.of.cfg.Mirrored()
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-m.wake:
 		case <-time.After(source.Pause(m.cfg.Interval, failures, rand.Float64())):
 		}
+	}
+}
+
+// connect sees to it that the remote has the credentials of now.
+func (m *mirror) connect() error {
+	var auth source.Auth
+	if name := m.cfg.Credentials; name != "" {
+		var err error
+		if auth, err = m.of.cfg.Credentials(name); err != nil {
+			return err
+		}
+	}
+	if m.remote != nil && reflect.DeepEqual(auth, m.auth) {
+		return nil
+	}
+	remote, err := source.Connect(m.cfg.URL, auth)
+	if err != nil {
+		return err
+	}
+	m.close()
+	m.remote, m.auth = remote, auth
+	return nil
+}
+
+func (m *mirror) close() {
+	if m.remote != nil {
+		m.remote.Close()
 	}
 }
 
@@ -139,6 +134,9 @@ func (m *mirror) run(ctx context.Context) error {
 func (m *mirror) sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
+	if err := m.connect(); err != nil {
+		return err
+	}
 	if m.cfg.Pull {
 		return m.pull(ctx)
 	}
@@ -170,7 +168,7 @@ func (m *mirror) push(ctx context.Context) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
-		return fmt.Errorf("%s does not take %s: %s", m.remote.Name(), name, refused[name])
+		return fmt.Errorf("%s does not take %s: %s", m.name, name, refused[name])
 	}
 	m.agreed(mine)
 	return nil
@@ -191,7 +189,7 @@ func (m *mirror) plan(mine, has map[string]string) ([]source.Update, io.ReadClos
 		if old := has[name]; old != "" && !m.cfg.Force {
 			forward, err := reaches(st, plumbing.NewHash(sha), plumbing.NewHash(old))
 			if err != nil || !forward {
-				return nil, nil, errors.Join(fmt.Errorf("%s of %s has %s, which is not in the history here: pull it, or let the mirror force", name, m.remote.Name(), old), st.Close())
+				return nil, nil, errors.Join(fmt.Errorf("%s of %s has %s, which is not in the history here: pull it, or let the mirror force", name, m.name, old), st.Close())
 			}
 		}
 		updates = append(updates, source.Update{Ref: name, Old: has[name], New: sha})

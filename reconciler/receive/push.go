@@ -16,7 +16,8 @@ import (
 type verdict struct {
 	command
 	reason string
-	err    error // when the reason is a fault of the remote, not of the push
+	lines  []string // that Check said
+	err    error    // when the reason is a fault of the remote, not of the push
 }
 
 // receive serves git-receive-pack.
@@ -156,6 +157,7 @@ func (r *Remote) check(ctx context.Context, repo *repository, q *quarantine, ver
 		p := Push{Repository: repo.name, Ref: v.name, User: who, Dir: q.dir, Old: known(v.old), New: known(v.sha)}
 		lines, err := r.cfg.Check(ctx, p)
 		a.remote(lines)
+		v.lines = lines
 		if err != nil {
 			v.reason = err.Error()
 		}

@@ -27,7 +27,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
+
+	"github.com/writ-os/writ/reconciler/source"
 )
 
 // Config is everything the remote needs from outside.
@@ -47,8 +50,11 @@ type Config struct {
 	// it, or while it returns nil, the groups writ:pushers and system:masters
 	// may push everything.
 	Rules func(repository string) []Rule
-	// Mirrors are kept in step by Run.
-	Mirrors []Mirror
+	// Credentials reads what a Mirror names, before each exchange; it must be
+	// quick. An error is a failure of the mirror, and tried again as any.
+	Credentials func(name string) (source.Auth, error)
+	// Mirrored is called after each exchange of a mirror; it must be quick.
+	Mirrored func()
 	// Keep are further commits of a repository that are not collected as
 	// garbage, such as the applied one after its branch was rewritten.
 	Keep func(repository string) []string
@@ -84,7 +90,9 @@ type Remote struct {
 	cfg   Config
 	repos map[string]*repository
 
-	mirrors []*mirror // set by Open
+	mirrorsMu sync.Mutex
+	mirrors   []*mirror     // as SetMirrors wants them
+	mirroring chan struct{} // has Run look at them
 }
 
 // incoming is the folder of unfinished work. It is on the file system of the
@@ -110,7 +118,15 @@ func New(cfg Config) *Remote {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Remote{cfg: cfg, repos: make(map[string]*repository)}
+	if cfg.Credentials == nil {
+		cfg.Credentials = func(name string) (source.Auth, error) {
+			return source.Auth{}, fmt.Errorf("the credentials %s are not known here", name)
+		}
+	}
+	if cfg.Mirrored == nil {
+		cfg.Mirrored = func() {}
+	}
+	r := &Remote{cfg: cfg, repos: make(map[string]*repository), mirroring: make(chan struct{}, 1)}
 	for _, name := range cfg.Names {
 		r.repos[name] = &repository{name: name, dir: r.RepoDir(name), incoming: filepath.Join(cfg.Dir, incoming)}
 	}
@@ -135,7 +151,7 @@ func (r *Remote) Open() error {
 			return fmt.Errorf("open repository %s: %w", name, err)
 		}
 	}
-	return r.openMirrors()
+	return nil
 }
 
 // RepoDir is the directory of a repository.

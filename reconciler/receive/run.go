@@ -23,9 +23,7 @@ func (r *Remote) Run(ctx context.Context) error {
 	for name := range r.repos {
 		g.Go(func() error { return r.collectForever(ctx, name) })
 	}
-	for _, m := range r.mirrors {
-		g.Go(func() error { return m.run(ctx) })
-	}
+	g.Go(func() error { return r.keepMirrors(ctx) })
 	return g.Wait()
 }
 

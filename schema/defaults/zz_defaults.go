@@ -1037,6 +1037,12 @@ func defaultRepository(o *v1alpha1.Repository) {
 	defaultRepositorySpec(&o.Spec)
 }
 
+func defaultRepositoryMirror(o *v1alpha1.RepositoryMirror) {
+	if o.Direction == "" {
+		o.Direction = "Push"
+	}
+}
+
 func defaultRepositorySpec(o *v1alpha1.RepositorySpec) {
 	setRepositorySpec(o)
 	if o.Branch == "" {
@@ -1050,6 +1056,9 @@ func defaultRepositorySpec(o *v1alpha1.RepositorySpec) {
 	}
 	if o.Verification != nil {
 		defaultRepositoryVerification(o.Verification)
+	}
+	for i := range o.Mirrors {
+		defaultRepositoryMirror(&o.Mirrors[i])
 	}
 }
 

@@ -112,6 +112,62 @@ type RepositorySpec struct {
 	Prune *bool `json:"prune,omitempty"`
 	// Suspend stops reading the repository; what was applied stays.
 	Suspend bool `json:"suspend,omitempty"`
+	// Pushes say who may push what to the built-in remote; what no rule allows is
+	// refused. Break-glass may always push. None: the groups writ:pushers and
+	// system:masters may push everything.
+	Pushes []PushRule `json:"pushes,omitempty"`
+	// Mirrors are repositories on other hosts that are kept in step with the
+	// built-in remote.
+	Mirrors []RepositoryMirror `json:"mirrors,omitempty"`
+}
+
+// PushRule says what some users may push. It names at least one user or group.
+type PushRule struct {
+	// Users and Groups are whom the rule is for; "*" is everyone who is signed
+	// in. One match is enough.
+	Users  []string `json:"users,omitempty"`
+	Groups []string `json:"groups,omitempty"`
+	// Refs that may be pushed, in full: refs/heads/main. One that ends in *
+	// stands for all that begin so. Default: all.
+	Refs []string `json:"refs,omitempty"`
+	// Paths of files and folders that may be changed. What a push changes may be
+	// allowed by several rules together. Default: all.
+	Paths []string `json:"paths,omitempty"`
+	// Force lets the followed branch be rewritten, Delete lets it be deleted.
+	Force  bool `json:"force,omitempty"`
+	Delete bool `json:"delete,omitempty"`
+}
+
+// MirrorDirection is which way commits go.
+type MirrorDirection string
+
+// The values of MirrorDirection.
+const (
+	MirrorPush MirrorDirection = "Push"
+	MirrorPull MirrorDirection = "Pull"
+)
+
+// RepositoryMirror is a repository on another host.
+type RepositoryMirror struct {
+	// URL is https:// or ssh://.
+	URL string `json:"url"`
+	// CredentialsSecret is namespace/name of a Secret with username and
+	// password, bearerToken, ssh-privatekey and known_hosts, or ca.crt.
+	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+	// Direction is Push (what is pushed here is pushed there) or Pull (what is
+	// there is brought here, as a push that is checked). Default Push.
+	Direction MirrorDirection `json:"direction,omitempty"`
+	// Refs to keep in step, as those of a PushRule. Default refs/heads/* and
+	// refs/tags/*.
+	Refs []string `json:"refs,omitempty"`
+	// Force lets a ref of the copy be rewritten or deleted. Without it one that
+	// has gone another way is a failure.
+	Force bool `json:"force,omitempty"`
+	// Interval between two looks, at least 1s. Default 1m. A push here is passed
+	// on at once.
+	Interval *metav1.Duration `json:"interval,omitempty"`
+	// Timeout of one exchange. Default 5m.
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
 
 // OnError is what becomes of a commit of which a part is wrong.
@@ -204,6 +260,22 @@ type RepositoryStatus struct {
 	LastFetchTime *metav1.Time `json:"lastFetchTime,omitempty"`
 	// Conditions: Ready (the remote answers and its head is applied).
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Mirrors are how those of the spec are doing.
+	Mirrors []MirrorStatus `json:"mirrors,omitempty"`
+}
+
+// MirrorStatus is how a mirror is doing.
+type MirrorStatus struct {
+	// URL without user and password.
+	URL       string          `json:"url"`
+	Direction MirrorDirection `json:"direction"`
+	// InStepTime is when both came to have the refs that they last agreed on, or
+	// agreed again after a failure.
+	InStepTime *metav1.Time `json:"inStepTime,omitempty"`
+	// FailingTime is since when exchanges fail. Absent: the last one went well.
+	FailingTime *metav1.Time `json:"failingTime,omitempty"`
+	// Message says why they fail.
+	Message string `json:"message,omitempty"`
 }
 
 // RepositoryList is a list of Repository.

@@ -61,6 +61,8 @@ func relations(r *schema.Resource, v any) []relation {
 				c.find(d, RuleRequired, "", "is required in a secret of type kubernetes.io/tls")
 			}
 		}
+	case "Repository":
+		c.remote(spec)
 	case "HorizontalPodAutoscaler":
 		if lo, hi := spec.at("minReplicas"), spec.at("maxReplicas"); lo.int() > hi.int() && hi.value != nil {
 			c.find(lo, RuleOutOfRange, "", "must not be more than maxReplicas, %d", hi.int())
@@ -149,6 +151,27 @@ func (c *related) unique(items []node, field string) {
 			c.find(f, RuleDuplicate, "", "%q is there twice", s)
 		}
 		seen[s] = true
+	}
+}
+
+// remote wants what only the built-in remote does to be asked of no other, and
+// a mirror to be there once.
+func (c *related) remote(spec node) {
+	if url := spec.at("url").text(); url != "" && url != "builtin" {
+		for f, who := range map[string]string{"pushes": "who may push is decided by the host that spec.url names", "mirrors": "mirror it where it is"} {
+			if n := spec.at(f); len(n.items()) > 0 {
+				c.find(n, RuleForbidden, who, "must be left out unless spec.url is builtin")
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for _, m := range spec.at("mirrors").items() {
+		url, direction := m.at("url"), m.at("direction").textOr("Push")
+		if key := direction + " " + url.text(); url.text() != "" && seen[key] {
+			c.find(url, RuleDuplicate, "", "%q is there twice in the direction %s", url.text(), direction)
+		} else {
+			seen[key] = true
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ import (
 type repository struct {
 	cfg        Config
 	remote     *receive.Remote // nil with an external repository
+	mirrors    *mirrors        // of remote
 	source     *source.Source
 	reconciler *reconciler.Reconciler
 	fleet      *reconciler.Fleet // of the repositories that Git declares
@@ -55,9 +56,13 @@ func newRepository(cfg Config, c client.Backend, catalog *schema.Live, metrics p
 	r := &repository{cfg: cfg}
 	from := source.Config{URL: cfg.Repository.URL, Branch: cfg.Repository.branch(), Path: cfg.Repository.path(),
 		Dir: cfg.file("git", "source"), Interval: cfg.Repository.Interval, Log: cfg.Log.With("part", "source")}
+	others := opener{sandbox: newSandbox(cfg.Log), dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
 	if cfg.BuiltIn() {
+		changed := make(chan struct{}, 1)
 		r.remote = receive.New(receive.Config{Dir: cfg.file("git"), Names: []string{RepositoryName}, Branch: cfg.Repository.branch(),
+			Rules: func(string) []receive.Rule { return pushRules(c.Cache()) }, Credentials: others.auth, Mirrored: func() { nudge(changed) },
 			Check: r.check, Pushed: r.pushed, Keep: func(string) []string { return inForce(c.Cache()) }, Log: cfg.Log.With("part", "receive")})
+		r.mirrors = &mirrors{client: c, remote: r.remote, wake: changed, log: cfg.Log.With("part", "mirrors")}
 		from.Builtin = r.remote.RepoDir(RepositoryName)
 	}
 	var err error
@@ -65,10 +70,8 @@ func newRepository(cfg Config, c client.Backend, catalog *schema.Live, metrics p
 		return nil, err
 	}
 	r.source = source.New(from)
-	sandbox := newSandbox(cfg.Log)
-	r.reconciler = reconciler.New(reconciler.Config{Client: c, Sandbox: sandbox, Source: reconciler.Git(r.source, cfg.Repository.path()), Catalog: catalog,
+	r.reconciler = reconciler.New(reconciler.Config{Client: c, Sandbox: others.sandbox, Source: reconciler.Git(r.source, cfg.Repository.path()), Catalog: catalog,
 		Repository: RepositoryName, Spec: cfg.Repository.spec(), Log: cfg.Log.With("part", "reconciler"), Metrics: metrics})
-	others := opener{sandbox: sandbox, dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
 	r.fleet = reconciler.NewFleet(reconciler.FleetConfig{Client: c, Except: RepositoryName, Open: others.open, Log: cfg.Log.With("part", "fleet")})
 	r.webhooks = r.hooks(c.Cache())
 	telling := r.telling(c)
@@ -79,11 +82,11 @@ func newRepository(cfg Config, c client.Backend, catalog *schema.Live, metrics p
 	return r, nil
 }
 
-// newSandbox evaluates CUE in a child of this very binary.
+// newSandbox evaluates CUE, Kustomize and Helm in a child of this very binary.
 func newSandbox(log *slog.Logger) *render.Sandbox {
 	binary, err := os.Executable()
 	if err != nil {
-		log.Warn("CUE packages are evaluated in this process: their memory is not bounded", "err", err)
+		log.Warn("CUE packages, kustomizations and charts are evaluated in this process: their memory is not bounded", "err", err)
 		return nil
 	}
 	return render.NewSandbox(binary)
@@ -138,6 +141,7 @@ func (r *repository) start(ctx context.Context, g *errgroup.Group) error {
 	}
 	if r.remote != nil {
 		g.Go(func() error { return r.remote.Run(ctx) })
+		g.Go(func() error { return r.mirrors.Run(ctx) })
 	}
 	g.Go(func() error { return r.source.Run(ctx) })
 	g.Go(func() error { return r.reconciler.Run(ctx) })
