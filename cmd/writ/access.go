@@ -37,8 +37,16 @@ func (a *access) flags(cmd *cobra.Command, formats ...string) {
 
 // client returns a reader of the cluster with a viewer's rights.
 func (a *access) client() (client.Interface, error) {
-	viewer := filepath.Join(a.dataDir, "viewer.kubeconfig")
-	path := cmp.Or(a.kubeconfig, os.Getenv("KUBECONFIG"), viewer)
+	return a.clientOf(cmp.Or(a.kubeconfig, os.Getenv("KUBECONFIG"), filepath.Join(a.dataDir, "viewer.kubeconfig")))
+}
+
+// admin returns a client with all rights, for what is done on the machine of a
+// server.
+func (a *access) admin() (client.Interface, error) {
+	return a.clientOf(cmp.Or(a.kubeconfig, filepath.Join(a.dataDir, "admin.kubeconfig")))
+}
+
+func (a *access) clientOf(path string) (client.Interface, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags(a.server, path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("no cluster here: %s does not exist: start one with 'writ up', or name one with --kubeconfig or --data-dir", path)

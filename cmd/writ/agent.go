@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -23,19 +25,23 @@ func (f *serverFlags) node(cfg cluster.Config) cluster.NodeConfig {
 
 func agentCommand() *cobra.Command {
 	var f serverFlags
-	var kubeconfig, server, runtime string
+	var kubeconfig, server, runtime, token string
+	var hashes []string
 	var count int
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run this machine as a node",
 		Long: `Agent runs the pods that the control plane binds to this machine, over
-containerd, with their network, service proxy and DNS. It uses the credentials
-that a server wrote into --data-dir. When it ends the containers go on running;
-the next agent carries on with them.
+containerd, with their network, service proxy and DNS. On the machine of a server
+it uses the credentials that the server wrote into --data-dir. Another machine
+joins by --server, --token and --ca-hash, as 'writ token create' prints them: it
+makes a key of its own and has its certificates signed, and needs no token when
+it starts again. When it ends the containers go on running; the next agent
+carries on with them.
 
 With --runtime fake it is --count nodes that are not there: they report pods as
 running, for tests of scale.`,
-		Example: "  writ agent --data-dir /var/lib/writ\n  writ agent --runtime fake --count 1000",
+		Example: "  writ agent --data-dir /var/lib/writ\n  writ agent --server https://192.0.2.1:6443 --token abcdef.0123456789abcdef --ca-hash sha256:...\n  writ agent --runtime fake --count 1000",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := f.log()
@@ -47,7 +53,7 @@ running, for tests of scale.`,
 				return err
 			}
 			node := f.node(cfg)
-			node.Kubeconfig, node.Server = kubeconfig, server
+			node.Kubeconfig, node.Server, node.Token, node.CAHashes = kubeconfig, server, cmp.Or(token, os.Getenv("WRIT_TOKEN")), hashes
 			switch runtime {
 			case "containerd":
 				return cluster.NewNode(node, nil).Run(cmd.Context())
@@ -61,6 +67,8 @@ running, for tests of scale.`,
 	f.addNode(cmd)
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "credentials `file`; default: node.kubeconfig of --data-dir, for simulated nodes admin.kubeconfig")
 	cmd.Flags().StringVar(&server, "server", "", "`URL` of the API server, instead of the one in the kubeconfig")
+	cmd.Flags().StringVar(&token, "token", "", "bootstrap `token` to join by; default: $WRIT_TOKEN")
+	cmd.Flags().StringSliceVar(&hashes, "ca-hash", nil, "`hash` of the public key of the cluster's authority, sha256:...; several are separated by commas")
 	cmd.Flags().StringVar(&runtime, "runtime", "containerd", "containerd, or fake for simulated nodes")
 	cmd.Flags().IntVar(&count, "count", 1, "`number` of simulated nodes")
 	return cmd

@@ -87,6 +87,7 @@ type Certificates struct {
 	Sign    func(csr *certificatesv1.CertificateSigningRequest) (cert []byte, mine bool, refusal string, err error)
 	Node    func(csr *certificatesv1.CertificateSigningRequest) (commonName string, ok bool)
 	Allowed func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error)
+	Serving func(csr *certificatesv1.CertificateSigningRequest) (node string, hosts []string, ok bool)
 }
 
 // Tokens is what the controllers of tokens need of those who check them.
@@ -215,6 +216,7 @@ func (s *set) certificates() {
 		return
 	}
 	s.add("csrsigning", 2, certificates.NewSigner(certificates.SignerConfig{Tools: s.tools, Sign: c.Certificates.Sign}))
+	s.add("csrservingapproving", 2, certificates.NewServingApprover(certificates.ServingConfig{Tools: s.tools, Node: c.Certificates.Serving}))
 	s.add("csrapproving", 2, certificates.NewApprover(certificates.ApproverConfig{Tools: s.tools, Node: c.Certificates.Node, Allowed: c.Certificates.Allowed}))
 }
 

@@ -120,7 +120,7 @@ func (p *ControlPlane) ensure(ctx context.Context, c *client.LocalClient, object
 
 // certificates is the authority as the controllers of requests need it.
 func (p *ControlPlane) certificates() controllers.Certificates {
-	return controllers.Certificates{Sign: p.authority.SignRequest, Node: pki.NodeClient, Allowed: p.mayRequest}
+	return controllers.Certificates{Sign: p.authority.SignRequest, Node: pki.NodeClient, Allowed: p.mayRequest, Serving: pki.NodeServing}
 }
 
 // mayRequest says whether the asker of a certificate may create requests that

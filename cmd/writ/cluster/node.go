@@ -2,19 +2,14 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/nodeagent"
 	"github.com/writ-os/writ/nodeagent/cgroup"
@@ -35,6 +30,9 @@ type NodeConfig struct {
 	Kubeconfig string
 	// Server overrides the kubeconfig's.
 	Server string
+	// Token and CAHashes are how a machine joins that no server has prepared.
+	Token    string
+	CAHashes []string
 	// Containerd is the socket of the daemon to use; "" starts an own one.
 	Containerd string
 	// Port of the node's server. Default 10250.
@@ -73,15 +71,15 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	c, err := remote(n.cfg.Kubeconfig, n.cfg.Server, "kubelet")
+	who, err := n.credentials(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := client.NewRemote(client.RemoteConfig{Config: who.caller, FieldManager: "kubelet"})
 	if err != nil {
 		return err
 	}
 	cgroups, err := cgroup.New("/sys/fs/cgroup")
-	if err != nil {
-		return err
-	}
-	serving, err := n.tls()
 	if err != nil {
 		return err
 	}
@@ -93,13 +91,14 @@ func (n *Node) Run(ctx context.Context) error {
 		NodeName: n.cfg.NodeName, NodeIP: ip.String(), Client: c, Cache: cache, DataDir: n.cfg.file("node"), StaticDir: n.cfg.file("manifests"),
 		Runtime: containerd.New(containerd.Config{DataDir: n.cfg.file("containerd"), Socket: n.cfg.Containerd, OwnDaemon: n.cfg.Containerd == "", Cgroups: cgroups, Log: n.log("runtime")}),
 		Network: net4, Cgroups: cgroups, DNS: pod.DNS{Servers: []string{DNSService.String()}, Domain: Domain},
-		Server:  nodeagent.Server{Addr: net.JoinHostPort("", strconv.Itoa(n.cfg.Port)), TLS: serving},
+		Server:  nodeagent.Server{Addr: net.JoinHostPort("", strconv.Itoa(n.cfg.Port)), TLS: who.serving},
 		Version: n.cfg.Version, ShipImages: "/proc/self/exe", Log: n.log("agent"),
 	})
 	names := dns.New(dns.Config{Cache: cache, Addr: []netip.AddrPort{netip.AddrPortFrom(DNSService, 53)}, Domain: Domain, Log: n.log("dns")})
 	services := proxy.New(proxy.Config{Cache: cache, NodeName: n.cfg.NodeName, ClusterCIDR: PodCIDR, Log: n.log("proxy")})
 
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return who.keep(ctx) })
 	g.Go(func() error { return cache.Run(ctx) })
 	g.Go(func() error { return net4.run(ctx) })
 	g.Go(func() error { return agent.Run(ctx) })
@@ -120,20 +119,6 @@ func remote(kubeconfig, server, manager string) (client.Interface, error) {
 		return nil, err
 	}
 	return client.NewRemote(client.RemoteConfig{Config: cfg, FieldManager: manager})
-}
-
-// tls is how the node serves the API server: by a certificate of the cluster's
-// authority, whose key is in the data directory of a server.
-func (n *Node) tls() (*tls.Config, error) {
-	if _, err := os.Stat(n.cfg.file("pki")); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("no keys in %s: an agent runs on a machine that a server has prepared, with its --data-dir", n.cfg.DataDir)
-	}
-	a, err := pki.Open(pki.Config{Dir: n.cfg.file("pki")})
-	if err != nil {
-		return nil, err
-	}
-	cert := a.NewServingCertificate(pki.Serving{Name: "system:node:" + n.cfg.NodeName, Hosts: []string{n.cfg.NodeName, n.address().String()}})
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.Get, ClientCAs: a.Pool()}, nil
 }
 
 // address is where others reach this machine: the one that the flags give, or

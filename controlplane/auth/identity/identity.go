@@ -26,6 +26,8 @@ const (
 	Pusher = "pusher"
 	// PushersGroup may push to the built-in Git remote.
 	PushersGroup = "writ:pushers"
+	// JoinersGroup is that of bootstrap tokens by which machines become nodes.
+	JoinersGroup = "system:bootstrappers:writ:nodes"
 )
 
 // Parts of the cluster.

@@ -206,6 +206,24 @@ func (a *Authority) SignRequest(csr *certificatesv1.CertificateSigningRequest) (
 	return cert, true, "", err
 }
 
+// NodeServing returns the node that asks for a certificate to serve by, and the
+// names and addresses that it wants in it; false for any other request. Nobody
+// but the node itself may ask.
+func NodeServing(csr *certificatesv1.CertificateSigningRequest) (node string, hosts []string, ok bool) {
+	if csr.Spec.SignerName != SignerKubelet || !slices.Contains(csr.Spec.Groups, "system:nodes") {
+		return "", nil, false
+	}
+	req, err := ParseRequest(csr.Spec.Request)
+	if err != nil || Admits(SignerKubelet, req, csr.Spec.Usages) != nil || req.Subject.CommonName != csr.Spec.Username {
+		return "", nil, false
+	}
+	hosts = slices.Clone(req.DNSNames)
+	for _, ip := range req.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	return strings.TrimPrefix(csr.Spec.Username, "system:node:"), hosts, true
+}
+
 // NodeClient returns the name in the subject of a request that is a kubelet's
 // for its client certificate, for those who approve them; false for any other.
 func NodeClient(csr *certificatesv1.CertificateSigningRequest) (commonName string, ok bool) {

@@ -122,6 +122,10 @@ func clusterRoleBindings() []*rbacv1.ClusterRoleBinding {
 		bindCluster("writ:viewers", "view", group(identity.ViewersGroup)),
 		bindCluster("writ:viewers:cluster", "writ:viewer", group(identity.ViewersGroup)),
 		bindCluster("writ:nodes", "writ:node", group(user.NodesGroup)),
+		// Machines join by a bootstrap token, and renew their certificates.
+		bindCluster("writ:node-bootstrapper", "system:node-bootstrapper", group(identity.JoinersGroup)),
+		bindCluster("writ:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", group(identity.JoinersGroup)),
+		bindCluster("writ:node-autoapprove-certificate-rotation", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", group(user.NodesGroup)),
 	}
 }
 

@@ -66,21 +66,21 @@ func (a *Approver) Reconcile(ctx context.Context, key schema.Key) (controller.Re
 			return controller.Result{}, fmt.Errorf("review access for %s: %w", key, err)
 		}
 		if allowed {
-			return controller.Result{}, a.approve(ctx, csr, g.message)
+			return controller.Result{}, approve(ctx, a.cfg.Tools, csr, g.message)
 		}
 	}
 	// Somebody may be given the right later, or approves it by hand.
 	return controller.Result{RequeueAfter: time.Minute}, nil
 }
 
-func (a *Approver) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, message string) error {
+func approve(ctx context.Context, tools controller.Tools, csr *certificatesv1.CertificateSigningRequest, message string) error {
 	next := csr.DeepCopy()
-	now := metav1.NewTime(a.cfg.Now())
+	now := metav1.NewTime(tools.Now())
 	next.Status.Conditions = append(next.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: message,
 		LastUpdateTime: now, LastTransitionTime: now,
 	})
-	_, err := client.Update(ctx, a.cfg.Client, next, client.WriteOptions{Subresource: "approval"})
+	_, err := client.Update(ctx, tools.Client, next, client.WriteOptions{Subresource: "approval"})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("approve %s: %w", csr.Name, err)
 	}

@@ -147,3 +147,39 @@ func TestCleaner(t *testing.T) {
 		}
 	}
 }
+
+func TestServingApprover(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}, {Type: corev1.NodeHostName, Address: "one.example.com"}}}}
+	for _, c := range []struct {
+		name    string
+		node    string
+		hosts   []string
+		serving bool
+		want    bool
+	}{
+		{"its own", "one", []string{"one", "192.0.2.1", "one.example.com"}, true, true},
+		{"an address of another", "one", []string{"one", "192.0.2.2"}, true, false},
+		{"the name of another", "one", []string{"two"}, true, false},
+		{"no such node", "two", []string{"two"}, true, false},
+		{"another request", "one", []string{"one"}, false, false},
+	} {
+		csr := request()
+		f := client.NewFake(csr, node)
+		a := NewServingApprover(ServingConfig{Tools: controller.Tools{Client: f, Cache: f.Cache()},
+			Node: func(*certificatesv1.CertificateSigningRequest) (string, []string, bool) {
+				return c.node, c.hosts, c.serving
+			}})
+		res, err := a.Reconcile(t.Context(), key)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		got, err := client.Get[*certificatesv1.CertificateSigningRequest](t.Context(), f, key)
+		if err != nil || has(got, certificatesv1.CertificateApproved) != c.want {
+			t.Errorf("%s: %v %v", c.name, got.Status.Conditions, err)
+		}
+		if again := res.RequeueAfter > 0; again != (c.serving && !c.want) {
+			t.Errorf("%s: looked at again: %v", c.name, again)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/writ-os/writ/controlplane/auth/bootstrap"
+	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/nodeagent/join"
+)
+
+// nodeCredentials are how a node calls the API server and how it is called.
+type nodeCredentials struct {
+	caller  *rest.Config
+	serving *tls.Config
+	keep    func(ctx context.Context) error // until ctx ends
+}
+
+// credentials are those that a server on this machine has prepared, or else
+// those of a machine that joins.
+func (n *Node) credentials(ctx context.Context) (nodeCredentials, error) {
+	if _, err := os.Stat(n.cfg.file("pki")); errors.Is(err, os.ErrNotExist) {
+		return n.joined(ctx)
+	}
+	caller, err := loadKubeconfig(n.cfg.Kubeconfig, n.cfg.Server)
+	if err != nil {
+		return nodeCredentials{}, err
+	}
+	a, err := pki.Open(pki.Config{Dir: n.cfg.file("pki")})
+	if err != nil {
+		return nodeCredentials{}, err
+	}
+	cert := a.NewServingCertificate(pki.Serving{Name: "system:node:" + n.cfg.NodeName, Hosts: []string{n.cfg.NodeName, n.address().String()}})
+	return nodeCredentials{caller, servingTLS(a.Pool(), cert.Get), func(ctx context.Context) error { <-ctx.Done(); return nil }}, nil
+}
+
+// joined waits until the machine is a member of the cluster.
+func (n *Node) joined(ctx context.Context) (nodeCredentials, error) {
+	m := join.New(join.Config{Server: n.cfg.Server, Token: n.cfg.Token, CAHashes: n.cfg.CAHashes, NodeName: n.cfg.NodeName,
+		Hosts: []string{n.address().String()}, Dir: n.cfg.file("node", "pki"), Verify: bootstrap.Verify, Log: n.log("join")})
+	if err := m.Join(ctx); err != nil {
+		return nodeCredentials{}, fmt.Errorf("join the cluster: %w", err)
+	}
+	ca, err := m.Authority()
+	if err != nil {
+		return nodeCredentials{}, err
+	}
+	callers := x509.NewCertPool()
+	if !callers.AppendCertsFromPEM(ca) {
+		return nodeCredentials{}, errors.New("join the cluster: its authority is no certificate")
+	}
+	return nodeCredentials{m.Client(), servingTLS(callers, m.Serving), m.Run}, nil
+}
+
+func servingTLS(callers *x509.CertPool, get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: get, ClientCAs: callers}
+}
