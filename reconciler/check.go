@@ -31,6 +31,8 @@ type World struct {
 	AllowDeletes bool
 	// Unreadable says of which kinds the live objects cannot be read.
 	Unreadable func(*schema.Resource) bool
+	// expect is told what is about to be planned; nil: nobody needs to know.
+	expect func(context.Context, []render.Head) error
 }
 
 // Check says what is wrong with a tree by itself, without a cluster: all of
@@ -81,6 +83,11 @@ func (e *evaluator) plan(ctx context.Context, t render.Tree, c Commit, w World, 
 	findings := append(ev.findings, validate.Objects(ev.heads(), namespaceExists(w.Live))...)
 	if len(findings) > 0 && !ev.leave(findings, w) {
 		return &plan.Plan{Findings: validate.Sort(findings)}, ev, nil
+	}
+	if w.expect != nil {
+		if err := w.expect(ctx, ev.kept()); err != nil {
+			return nil, nil, err
+		}
 	}
 	p, err := ev.plan(ctx, c, w)
 	return p, ev, err

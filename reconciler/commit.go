@@ -25,7 +25,7 @@ const maxConflicts = 20
 // that did not become healthy, the commit to go back to. An error is one that
 // may go away; a commit that is refused is done.
 func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) error {
-	e := &entry{seen: time.Now(), failed: failed}
+	e := &entry{seen: time.Now(), failed: failed, stale: c.Stale}
 	r.refused = Commit{}
 	obj, err := r.pending(ctx, c, e.seen)
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) 
 		return wrap("read tree", err)
 	}
 	w := r.world()
-	w.AllowDeletes = failed != nil
+	w.AllowDeletes, w.expect = failed != nil, r.watch.expect
 	p, ev, err := r.eval.plan(ctx, t, c, w, r.first)
 	if err != nil {
 		return err
@@ -85,6 +85,7 @@ type entry struct {
 	seen, planned time.Time
 	signature     *v1alpha1.CommitSignature
 	trust         *trust.Result    // nil: nobody wants to know
+	stale         bool             // it is of the last clone: the remote is away
 	failed        *v1alpha1.Commit // that is rolled back
 }
 

@@ -36,7 +36,7 @@ func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Pl
 	if e.failed != nil {
 		ops = append(ops, report.Status(report.RolledBack(e.failed, next)))
 	}
-	if op, ok := r.repositoryOp(next, p, e.failed, now); ok {
+	if op, ok := r.repositoryOp(next, p, e, now); ok {
 		ops = append(ops, op)
 	}
 	r.watch.rules = ev.health

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/report"
@@ -49,7 +50,9 @@ type Fleet struct {
 type runningFollower struct {
 	Follower
 	spec *v1alpha1.RepositorySpec
-	stop func() // and wait
+	// credentials are what the Secret had when it was opened.
+	credentials map[string][]byte
+	stop        func() // and wait
 }
 
 // retryOpen is how soon a repository is opened again that could not be.
@@ -97,6 +100,9 @@ func (f *Fleet) Run(ctx context.Context) error {
 	if err := f.cfg.Client.Cache().Subscribe(ctx, schema.ResourceFor[*v1alpha1.Repository](), wake); err != nil {
 		return fmt.Errorf("subscribe to repositories: %w", err)
 	}
+	if err := f.cfg.Client.Cache().Subscribe(ctx, schema.ResourceFor[*corev1.Secret](), wake); err != nil {
+		return fmt.Errorf("subscribe to secrets: %w", err)
+	}
 	g.Go(func() error {
 		defer f.stopAll()
 		for {
@@ -125,7 +131,7 @@ func (f *Fleet) settle(ctx context.Context, g *errgroup.Group) bool {
 		}
 	}
 	for name, r := range f.snapshot() {
-		if repo := declared[name]; repo == nil || !sameSource(r.spec, &repo.Spec) {
+		if repo := declared[name]; repo == nil || !sameSource(r.spec, &repo.Spec) || !reflect.DeepEqual(r.credentials, f.credentials(repo)) {
 			f.drop(name, r)
 		}
 	}
@@ -155,14 +161,20 @@ func sameSource(a, b *v1alpha1.RepositorySpec) bool {
 	return reflect.DeepEqual(pick(a), pick(b))
 }
 
+// credentials are what the Secret of a repository has now.
+func (f *Fleet) credentials(repo *v1alpha1.Repository) map[string][]byte {
+	return SecretData(f.cfg.Client.Cache(), repo.Spec.CredentialsSecret)
+}
+
 func (f *Fleet) start(ctx context.Context, g *errgroup.Group, repo *v1alpha1.Repository) error {
+	credentials := f.credentials(repo)
 	opened, err := f.cfg.Open(repo)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	r := &runningFollower{Follower: opened, spec: repo.Spec.DeepCopy(), stop: func() { cancel(); <-done }}
+	r := &runningFollower{Follower: opened, spec: repo.Spec.DeepCopy(), credentials: credentials, stop: func() { cancel(); <-done }}
 	f.mu.Lock()
 	f.running[repo.Name] = r
 	f.mu.Unlock()

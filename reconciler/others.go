@@ -57,7 +57,11 @@ func (r *Reconciler) again() {
 
 // planAgain takes the commit that is applied for a new one.
 func (r *Reconciler) planAgain(ctx context.Context) {
-	if r.commit == nil || r.head != nil {
+	if r.head != nil {
+		r.retry = backoff{} // it may have waited for what has changed
+		return
+	}
+	if r.commit == nil {
 		return
 	}
 	c, err := r.cfg.Source.Bring(ctx, r.commit.Spec.SHA)

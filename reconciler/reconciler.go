@@ -104,7 +104,7 @@ func New(cfg Config) *Reconciler {
 	eval := newEvaluator()
 	eval.catalog = cfg.Catalog
 	return &Reconciler{cfg: cfg, log: cfg.Log.With("repository", cfg.Repository), metrics: newMetrics(cfg.Metrics, cfg.Repository),
-		eval: eval, replan: make(chan struct{}, 1), watch: newWatch(cfg.Client.Cache(), func(r *schema.Resource) bool { return cfg.Catalog.Load().ByGVK(r.GVK()) != nil }), first: true,
+		eval: eval, replan: make(chan struct{}, 1), watch: newWatch(cfg.Client.Cache(), func(r *schema.Resource) bool { return cfg.Catalog.Load().ByGVK(r.GVK()) == r }), first: true,
 		dirty: map[render.Ref]bool{}, held: map[render.Ref]string{}, ours: map[render.Ref]string{}}
 }
 

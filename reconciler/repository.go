@@ -82,16 +82,19 @@ func declaredByGit(o schema.Object) bool {
 
 // repositoryOp reports a commit as applied; false when it says so already.
 // After a rollback the head is another, which is remembered as failed.
-func (r *Reconciler) repositoryOp(c *v1alpha1.Commit, p *plan.Plan, failed *v1alpha1.Commit, now time.Time) (client.Op, bool) {
+func (r *Reconciler) repositoryOp(c *v1alpha1.Commit, p *plan.Plan, e *entry, now time.Time) (client.Op, bool) {
 	sha := c.Spec.SHA
 	return r.repositoryStatus(now, func(s *v1alpha1.RepositoryStatus) bool {
 		changed := s.Applied != sha || s.Objects != int32(p.Declared)
 		s.Applied, s.Objects = sha, int32(p.Declared)
-		if failed != nil {
-			s.Failed = append([]string{failed.Spec.SHA}, s.Failed...)
+		if e.failed != nil {
+			s.Failed = append([]string{e.failed.Spec.SHA}, s.Failed...)
 			s.Failed = s.Failed[:min(len(s.Failed), maxFailed)]
-			report.Ready(s, false, "RolledBack", rolledBack(failed.Spec.SHA, sha), now)
+			report.Ready(s, false, "RolledBack", rolledBack(e.failed.Spec.SHA, sha), now)
 			return true
+		}
+		if e.stale {
+			return changed // the condition says why
 		}
 		changed = changed || s.Head != sha
 		s.Head = sha

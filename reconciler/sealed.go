@@ -37,6 +37,20 @@ func opener(keys *secret.Keyring) func(string, []byte) render.Opened {
 	}
 }
 
+// locked refuses what is encrypted, for what is said of the keys.
+func locked(missing []v1alpha1.Finding) func(string, []byte) render.Opened {
+	return func(path string, data []byte) render.Opened {
+		o := Mask(path, data)
+		if o.Sealed {
+			for _, f := range missing {
+				f.File, f.Line = path, 1
+				o.Findings = append(o.Findings, f)
+			}
+		}
+		return o
+	}
+}
+
 // Mask reads encrypted files without a key: values that mean nothing stand in
 // the place of those that are encrypted.
 func Mask(path string, data []byte) render.Opened { return opened(secret.Mask(path, data), data, true) }

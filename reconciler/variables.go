@@ -23,10 +23,10 @@ func (w World) options() (render.Options, []v1alpha1.Finding) {
 	}
 	if o.Open == nil {
 		keys, missing := w.keys()
-		if len(missing) > 0 {
-			return o, missing
-		}
 		o.Open = opener(keys)
+		if len(missing) > 0 {
+			o.Open = locked(missing)
+		}
 	}
 	if o.Variables != nil || w.Spec == nil {
 		return o, nil

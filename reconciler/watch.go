@@ -31,6 +31,9 @@ type watch struct {
 	declared map[render.Ref]struct{}
 	awaited  map[render.Ref]struct{} // objects of others that declared ones depend on
 	pending  map[render.Ref]pending
+	// early is what happens to objects that are about to be declared, from
+	// before they are planned until they are followed.
+	early map[render.Ref]pending
 
 	// Only the reconciler's goroutine touches these.
 	rules      *health.Rules // of the commit; nil: the built-in judgement
@@ -49,6 +52,25 @@ func newWatch(cache client.Cache, served func(*schema.Resource) bool) *watch {
 		subscribed: map[*schema.Resource]bool{}, unhealthy: map[render.Ref]health.Health{}}
 }
 
+// expect notes what happens to objects that are about to be planned and are
+// not followed yet: who deletes one meanwhile would not be heard else.
+func (w *watch) expect(ctx context.Context, heads []render.Head) error {
+	w.mu.Lock()
+	w.early = map[render.Ref]pending{}
+	for i := range heads {
+		if _, ok := w.declared[heads[i].Ref]; !ok {
+			w.early[heads[i].Ref] = pending{}
+		}
+	}
+	w.mu.Unlock()
+	for i := range heads {
+		if err := w.subscribe(ctx, heads[i].Resource); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // follow sets the objects to watch, and looks at all of them.
 func (w *watch) follow(ctx context.Context, heads []render.Head) error {
 	declared := make(map[render.Ref]struct{}, len(heads))
@@ -58,17 +80,27 @@ func (w *watch) follow(ctx context.Context, heads []render.Head) error {
 	w.mu.Lock()
 	w.declared = declared
 	maps.DeleteFunc(w.pending, func(ref render.Ref, _ pending) bool { _, ok := declared[ref]; return !ok })
+	for ref, p := range w.early {
+		if _, ok := declared[ref]; ok && p.changed {
+			w.pending[ref] = p
+		}
+	}
+	w.early = nil
+	if len(w.pending) > 0 {
+		w.ring()
+	}
 	w.mu.Unlock()
+	var failed error // what cannot be subscribed to is looked at all the same
 	for i := range heads {
-		if err := w.subscribe(ctx, heads[i].Resource); err != nil {
-			return err
+		if err := w.subscribe(ctx, heads[i].Resource); err != nil && failed == nil {
+			failed = err
 		}
 	}
 	clear(w.unhealthy)
 	for ref := range declared {
 		w.look(ref)
 	}
-	return nil
+	return failed
 }
 
 func (w *watch) subscribe(ctx context.Context, r *schema.Resource) error {
@@ -116,10 +148,17 @@ func (w *watch) observe(r *schema.Resource, ev client.Event) {
 		}
 		w.pending[ref] = p
 	}
-	w.mu.Unlock()
-	if !declared && !awaited {
-		return
+	if p, ok := w.early[ref]; ok && drifted(ev) {
+		p.changed, p.version = true, ev.Object.GetResourceVersion()
+		w.early[ref] = p
 	}
+	w.mu.Unlock()
+	if declared || awaited {
+		w.ring()
+	}
+}
+
+func (w *watch) ring() {
 	select {
 	case w.notify <- struct{}{}:
 	default:

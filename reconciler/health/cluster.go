@@ -17,6 +17,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // selectedNode is set on a claim when a pod that uses it has been scheduled.
@@ -196,6 +197,21 @@ func conditions(all []metav1.Condition, kind string) Health {
 		}
 	}
 	return healthy()
+}
+
+// repository is healthy once a commit of it has been applied: what its later
+// commits come to is said of them, and holds no commit up that declares it.
+func repository(r *v1alpha1.Repository) Health {
+	switch {
+	case r.Status.Applied != "":
+		return healthy()
+	case r.Spec.Suspend:
+		return Health{Healthy, "is suspended"}
+	}
+	if h := conditions(r.Status.Conditions, "Ready"); h.Status != Healthy {
+		return h
+	}
+	return progressing("nothing of it is applied yet")
 }
 
 // ending tells of an object that is being deleted what holds it up.

@@ -162,7 +162,7 @@ func other(o schema.Object) Health {
 	case *apiregistrationv1.APIService:
 		return apiService(o)
 	case *v1alpha1.Repository:
-		return conditions(o.Status.Conditions, "Ready")
+		return repository(o)
 	}
 	return healthy()
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // classes is a cluster with two storage classes.
@@ -188,6 +189,29 @@ func TestCustom(t *testing.T) {
 		u := parse(t, "apiVersion: db.example.com/v1\nkind: Database\nmetadata: {name: x, generation: 2}\nstatus: "+c.status+"\n")
 		if got := Of(u); got.Status != c.want || !strings.Contains(got.Message, c.says) {
 			t.Errorf("%s: %s (%s), want %s (%s)", c.status, got.Status, got.Message, c.want, c.says)
+		}
+	}
+}
+
+func TestRepository(t *testing.T) {
+	ready := func(s metav1.ConditionStatus) v1alpha1.RepositoryStatus {
+		return v1alpha1.RepositoryStatus{Conditions: []metav1.Condition{{Type: "Ready", Status: s, Message: "connection refused"}}}
+	}
+	applied := ready(metav1.ConditionFalse)
+	applied.Applied = "abc"
+	for _, c := range []struct {
+		name string
+		repo v1alpha1.Repository
+		want Status
+	}{
+		{"new", v1alpha1.Repository{}, Progressing},
+		{"suspended from the first", v1alpha1.Repository{Spec: v1alpha1.RepositorySpec{Suspend: true}}, Healthy},
+		{"not read", v1alpha1.Repository{Status: ready(metav1.ConditionFalse)}, Degraded},
+		{"read, and nothing applied", v1alpha1.Repository{Status: ready(metav1.ConditionTrue)}, Progressing},
+		{"away, and something is applied", v1alpha1.Repository{Status: applied}, Healthy},
+	} {
+		if got := Of(&c.repo); got.Status != c.want {
+			t.Errorf("%s: %v, want %s", c.name, got, c.want)
 		}
 	}
 }
