@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -188,73 +186,6 @@ func parallel(ctx context.Context, e *env, n, workers int, f func(context.Contex
 
 func fill(ctx context.Context, e *env, n int) error {
 	_, _, err := parallel(ctx, e, n, 16, createPod)
-	return err
-}
-
-func lists(ctx context.Context, e *env) ([]row, error) {
-	p, _, err := e.server(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := fill(ctx, e, stored); err != nil {
-		return nil, err
-	}
-	cfg, err := e.config()
-	if err != nil {
-		return nil, err
-	}
-	hc, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return nil, err
-	}
-	var rows []row
-	for _, f := range []struct{ name, accept, peer, goal string }{
-		{"JSON", "application/json", "194 ms, 210 ms CPU", "50 ms"},
-		{"protobuf", "application/vnd.kubernetes.protobuf", "111 ms, 131 ms CPU", "22 ms"},
-		{"Table", "application/json;as=Table;v=v1;g=meta.k8s.io", "111 ms, 121 ms CPU", "30 ms"},
-	} {
-		const n = 9
-		before, err := measure(p)
-		if err != nil {
-			return nil, err
-		}
-		var took []time.Duration
-		for range n {
-			t := time.Now()
-			if err := fetch(ctx, hc, cfg.Host+"/api/v1/namespaces/default/pods", f.accept); err != nil {
-				return nil, err
-			}
-			took = append(took, time.Since(t))
-		}
-		after, err := measure(p)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row{"P5", "LIST 5,000 pods, " + f.name, f.peer, f.goal, ms(median(took)) + ", " + each(after.since(before), n)})
-	}
-	u, err := measure(p)
-	if err != nil {
-		return nil, err
-	}
-	return append(rows, row{"P7", "memory with 5,000 pods, anonymous (RSS)", "617-692 MiB RSS with 10,000", "150 MiB with 10,000", fmt.Sprintf("%s (%s)", mib(u.anon), mib(u.rss))}), nil
-}
-
-func fetch(ctx context.Context, c *http.Client, url, accept string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Accept", accept)
-	req.Header.Set("Accept-Encoding", "identity")
-	resp, err := c.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
 	return err
 }
 

@@ -109,38 +109,15 @@ func versusList(ctx context.Context, e *env, p *exec.Cmd) ([]figure, error) {
 	if err := enough(ctx, e, versusPods/2, getPod, createPod); err != nil {
 		return nil, err
 	}
-	cfg, err := e.config()
-	if err != nil {
-		return nil, err
-	}
-	hc, err := rest.HTTPClientFor(cfg)
+	listed, err := timeLists(ctx, e, p)
 	if err != nil {
 		return nil, err
 	}
 	var out []figure
-	for _, f := range []struct{ name, accept string }{
-		{"JSON", "application/json"}, {"protobuf", "application/vnd.kubernetes.protobuf"}, {"Table", "application/json;as=Table;v=v1;g=meta.k8s.io"},
-	} {
-		const n = 9
-		before, err := measure(p)
-		if err != nil {
-			return nil, err
-		}
-		var took []time.Duration
-		for range n {
-			t := time.Now()
-			if err := fetch(ctx, hc, cfg.Host+"/api/v1/namespaces/default/pods", f.accept); err != nil {
-				return nil, err
-			}
-			took = append(took, time.Since(t))
-		}
-		after, err := measure(p)
-		if err != nil {
-			return nil, err
-		}
+	for _, l := range listed {
 		out = append(out,
-			figure{work: "LIST 5,000 pods, " + f.name, goal: 0.25, value: median(took).Seconds() * 1000, unit: "ms"},
-			figure{work: "CPU of it", goal: 0.25, value: perOp(after.since(before), n) / 1000, unit: "ms"})
+			figure{work: "LIST 5,000 pods, " + l.format, goal: 0.25, value: l.took.Seconds() * 1000, unit: "ms"},
+			figure{work: "CPU of it", goal: 0.25, value: perOp(l.cpu, 1) / 1000, unit: "ms"})
 	}
 	return out, nil
 }

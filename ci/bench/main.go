@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 )
 
@@ -32,6 +34,10 @@ var benches = []bench{
 	{"replicas", replicas},
 	{"schedule", schedule},
 	{"commit", commits},
+	{"files", files},
+	{"fix", fixes},
+	{"poll", polls},
+	{"memory", memories},
 	{"pods", pods},
 	{"size", size},
 }
@@ -41,7 +47,7 @@ func main() {
 	bin := flag.String("writ", "bin/writ", "the `binary` to measure")
 	upstream := flag.String("upstream", "", "compare with upstream's API server side by side, run by this `command`")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := start(ctx, *bin, *only, strings.Fields(*upstream)); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
@@ -76,7 +82,8 @@ func run(ctx context.Context, bin, only string) error {
 		if !chosen(only, b.name) {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "measuring %s\n", b.name)
+		load, _ := os.ReadFile("/proc/loadavg") //nolint:errcheck // it is for who reads along
+		fmt.Fprintf(os.Stderr, "measuring %s (load averages %s)\n", b.name, bytes.TrimSpace(load))
 		e, err := newEnv(bin)
 		if err != nil {
 			return err

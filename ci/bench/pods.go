@@ -25,6 +25,7 @@ func inOwnNetwork(ctx context.Context) error {
 	cmd.Env = append(os.Environ(), marker+"=1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it has processes to stop
 	return cmd.Run()
 }
 

@@ -183,8 +183,9 @@ func (c *computation) prune() {
 		c.plan.Ops = append(c.plan.Ops, Op{Action: Delete, Head: render.Head{Ref: ref, File: was.file(), Line: was.Line, Hash: was.Hash}})
 		c.losses(ref, live)
 	}
+	left := c.declaring()
 	for path, inv := range c.byUnit {
-		if !c.hasUnit(path) {
+		if !left[path] {
 			c.plan.Inventories = append(c.plan.Inventories, InventoryOp{Name: inv.Name, ResourceVersion: inv.ResourceVersion})
 		}
 	}
@@ -195,13 +196,15 @@ func (c *computation) anyBroken() bool {
 	return slices.ContainsFunc(c.in.Units, func(u Unit) bool { return u.Broken })
 }
 
-func (c *computation) hasUnit(path string) bool {
+// declaring are the paths of the units that declare something.
+func (c *computation) declaring() map[string]bool {
+	paths := make(map[string]bool, len(c.in.Units))
 	for i := range c.in.Units {
-		if c.in.Units[i].Path == path {
-			return len(c.in.Units[i].Objects) > 0
+		if u := &c.in.Units[i]; len(u.Objects) > 0 {
+			paths[u.Path] = true
 		}
 	}
-	return false
+	return paths
 }
 
 func (c *computation) find(h render.Head, field, rule, message, hint string) {
