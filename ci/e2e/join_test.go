@@ -44,6 +44,7 @@ func TestJoin(t *testing.T) {
 	c.ready()
 	served := func() {
 		t.Helper()
+		c.kubectl("rollout", "status", "deploy/web", "-n", "guestbook", "--timeout=60s")
 		c.eventually(time.Minute, "the page is served, and its logs are read through the node", func() error {
 			out, err := c.run(c.bin("kubectl"), "logs", "deploy/web", "-n", "guestbook", "--tail=1")
 			if err != nil {
@@ -57,6 +58,5 @@ func TestJoin(t *testing.T) {
 	c.must(c.bin("writ"), "token", "delete", made.Token, "--data-dir", c.data)
 	c.start("agent", agent()...)
 	c.kubectl("--kubeconfig="+filepath.Join(c.data, "admin.kubeconfig"), "delete", "pods", "--all", "-n", "guestbook")
-	c.kubectl("rollout", "status", "deploy/web", "-n", "guestbook", "--timeout=60s")
 	served()
 }

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -113,6 +114,10 @@ func (c *clone) fetch(ctx context.Context) (found, error) {
 	case c.state.at(ch):
 	default:
 		err = c.update(ctx, s, refs, ch)
+	}
+	if errors.Is(err, ErrMissing) && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		// An answer that was cut off can look like a whole one without objects.
+		return found{}, problem(ErrUnreachable, "%s does not answer in time: check the network and the host", c.remote.loc.name)
 	}
 	if err != nil {
 		return found{}, err
