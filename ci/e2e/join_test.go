@@ -28,6 +28,7 @@ func TestJoin(t *testing.T) {
 	})
 	node := filepath.Join(c.dir, "node")
 	t.Cleanup(func() {
+		c.stop("agent", syscall.SIGTERM)
 		if out, err := c.run(c.bin("writ"), "down", "--data-dir", node); err != nil {
 			t.Errorf("writ down: %v\n%s", err, out)
 		}
