@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
+	"os"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-os/writ/cmd/writ/cluster"
 	"github.com/writ-os/writ/cmd/writ/token"
 	"github.com/writ-os/writ/controlplane/client"
 )
@@ -60,6 +63,12 @@ func tokenCreate() *cobra.Command {
 		made, err := token.Create(ctx, c, description, ttl, time.Now())
 		if err != nil {
 			return err
+		}
+		if err := token.Await(ctx, c, made.Token); err != nil {
+			return err
+		}
+		if u, err := url.Parse(made.Server); err == nil && cluster.Inside(u.Hostname()) {
+			fmt.Fprintf(os.Stderr, "writ: other machines do not reach %s: the server listens on loopback alone; start it with --listen 0.0.0.0:%s\n", made.Server, u.Port())
 		}
 		if asJSON {
 			return json.NewEncoder(w).Encode(made)

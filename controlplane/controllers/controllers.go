@@ -63,6 +63,8 @@ type Config struct {
 	// Server is the URL at which machines that join find the API server; "" leaves
 	// it to others to publish one.
 	Server string
+	// ServerInside is the URL by which pods find it.
+	ServerInside string
 	// PodCIDR is the range of pod addresses. Default 10.244.0.0/16.
 	PodCIDR netip.Prefix
 	// NodeGrace is how long a node may be silent. Default 40 s.
@@ -227,7 +229,7 @@ func (s *set) tokens() {
 		s.add("legacytokencleaner", 1, legacytokencleaner.New(legacytokencleaner.Config{Tools: s.tools}))
 	}
 	if c.Server != "" {
-		s.add("clusterinfo", 1, clusterinfo.New(clusterinfo.Config{Tools: s.tools, Server: c.Server, CA: c.CA}))
+		s.add("clusterinfo", 1, clusterinfo.New(clusterinfo.Config{Tools: s.tools, Server: c.Server, Inside: c.ServerInside, CA: c.CA}))
 	}
 	if c.Tokens.Signed != nil {
 		s.add("bootstrapsigner", 1, bootstrapsigner.New(bootstrapsigner.Config{Tools: s.tools, Signed: c.Tokens.Signed}))

@@ -6,8 +6,6 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/client-go/kubernetes"
@@ -66,27 +64,4 @@ func (m *Member) servingRequest() *x509.CertificateRequest {
 		}
 	}
 	return r
-}
-
-// writeFile replaces a file in one step, and has it on disk when it returns.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone already when all went well
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }

@@ -48,7 +48,9 @@ type Config struct {
 	Dir string
 	// Verify returns the kubeconfig of a cluster-info that a token has signed.
 	Verify func(info *corev1.ConfigMap, token string) (kubeconfig string, err error)
-	Log    *slog.Logger
+	// WriteFile replaces a file whole, and has it on disk when it returns.
+	WriteFile func(path string, data []byte, mode os.FileMode) error
+	Log       *slog.Logger
 }
 
 // Member is a machine that joins, or has joined.
@@ -103,7 +105,11 @@ func (m *Member) Join(ctx context.Context) error {
 	}
 	m.client.Start()
 	m.serving.Start()
-	return m.await(ctx)
+	err := m.await(ctx)
+	if err != nil {
+		m.stop()
+	}
+	return err
 }
 
 // believe finds the cluster's authority.
@@ -120,10 +126,10 @@ func (m *Member) believe(ctx context.Context) error {
 		var final *RefusedError
 		switch {
 		case err == nil:
-			if err := writeFile(m.file(serverFile), []byte(m.cfg.Server+"\n")); err != nil {
+			if err := m.cfg.WriteFile(m.file(serverFile), []byte(m.cfg.Server+"\n"), 0o600); err != nil {
 				return err
 			}
-			return writeFile(m.file(caFile), ca)
+			return m.cfg.WriteFile(m.file(caFile), ca, 0o600)
 		case ctx.Err() != nil, errors.As(err, &final):
 			return err
 		case err.Error() != said:
@@ -160,9 +166,13 @@ func (m *Member) await(ctx context.Context) error {
 // Run keeps the certificates until ctx ends. Join must have succeeded.
 func (m *Member) Run(ctx context.Context) error {
 	<-ctx.Done()
+	m.stop()
+	return nil
+}
+
+func (m *Member) stop() {
 	m.client.Stop()
 	m.serving.Stop()
-	return nil
 }
 
 // Client is how the machine calls the API server from now on. A certificate

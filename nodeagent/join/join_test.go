@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func newCluster(t *testing.T) *cluster {
 
 // member of a cluster that believes whoever knows the token.
 func (c *cluster) member(t *testing.T, change func(*Config)) *Member {
-	cfg := Config{Server: c.URL, Token: token, NodeName: "one", Dir: t.TempDir(),
+	cfg := Config{Server: c.URL, Token: token, NodeName: "one", Dir: t.TempDir(), WriteFile: os.WriteFile,
 		Verify: func(info *corev1.ConfigMap, tok string) (string, error) {
 			if tok != token {
 				return "", errors.New("the signature does not fit")

@@ -194,7 +194,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		Documents: []apiserver.Document{
 			{Path: token.JWKSPath, ContentType: "application/jwk-set+json", Read: p.tokens.JWKS},
 			{Path: token.OpenIDConfigurationPath, ContentType: "application/json", Read: func() ([]byte, error) {
-				return p.tokens.OpenIDConfiguration("https://" + p.advertised()[0].String() + token.JWKSPath) // pods read it too
+				return p.tokens.OpenIDConfiguration(p.inside() + token.JWKSPath) // pods read it too
 			}},
 		},
 	})
@@ -274,7 +274,7 @@ func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group) {
 	cm := p.as(user.KubeControllerManager)
 	g.Go(func() error {
 		return controllers.Run(ctx, controllers.Config{Client: cm, Cache: p.registry.Cache(), Catalog: &p.catalog, CA: p.authority.CAPEM(), PodCIDR: PodCIDR,
-			Server:       "https://" + p.advertised()[0].String(),
+			Server: p.toldTo(p.cfg.hostAddress()), ServerInside: p.inside(),
 			Certificates: p.certificates(), Tokens: controllers.Tokens{Legacy: p.tokens.Legacy, Signed: bootstrap.Signed, Expired: bootstrap.Expired},
 			PolicyStatus: admissionpolicy.NewStatus(admissionpolicy.StatusConfig{
 				Cache: p.registry.Cache(), Client: cm, Catalog: &p.catalog, Schemas: admissionpolicy.OpenAPI(p.api.OpenAPIV3), Log: p.log("admission")}),
@@ -350,6 +350,18 @@ func (p *ControlPlane) advertised() []netip.AddrPort {
 	return []netip.AddrPort{netip.AddrPortFrom(ip, p.cfg.port())}
 }
 
+// inside is the URL by which pods reach the API server.
+func (p *ControlPlane) inside() string { return "https://" + p.advertised()[0].String() }
+
+// toldTo is the URL that machines are told that join: that which others reach,
+// if they reach any.
+func (p *ControlPlane) toldTo(machine netip.Addr) string {
+	if at := reachable(p.cfg.Listen, machine); at != "" {
+		return "https://" + at
+	}
+	return p.inside()
+}
+
 // firstGateway is the first address of the first node's pod range.
 func firstGateway() netip.Addr { return PodCIDR.Addr().Next() }
 
@@ -359,8 +371,8 @@ func (p *ControlPlane) hosts() []string {
 	if host, _, err := net.SplitHostPort(p.cfg.Listen); err == nil && host != "" {
 		hosts = append(hosts, host)
 	}
-	if p.cfg.NodeIP.IsValid() {
-		hosts = append(hosts, p.cfg.NodeIP.String())
+	if ip := p.cfg.hostAddress(); ip.IsValid() {
+		hosts = append(hosts, ip.String())
 	}
 	return hosts
 }

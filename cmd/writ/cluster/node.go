@@ -124,10 +124,7 @@ func remote(kubeconfig, server, manager string) (client.Interface, error) {
 // address is where others reach this machine: the one that the flags give, or
 // that of the interface with the default route, or the gateway of its pods.
 func (n *Node) address() netip.Addr {
-	if n.cfg.NodeIP.IsValid() {
-		return n.cfg.NodeIP
-	}
-	if ip, ok := network.HostAddress(); ok {
+	if ip := n.cfg.hostAddress(); ip.IsValid() {
 		return ip
 	}
 	return firstGateway()

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -23,7 +22,7 @@ const betweenTimeout = 10 * time.Second
 // telling is how people are told of commits.
 func (r *repository) telling(c client.Backend) notify.Config {
 	n := notify.Config{Client: c, Cluster: r.cfg.Name, Between: r.between, Log: r.cfg.Log.With("part", "notify")}
-	if base := r.cfg.pageURL(); base != "" {
+	if base := r.cfg.pageURL(r.cfg.hostAddress()); base != "" {
 		n.Page = func(c *v1alpha1.Commit) string { return base + "commits/" + url.PathEscape(c.Name) }
 	}
 	return n
@@ -31,7 +30,7 @@ func (r *repository) telling(c client.Backend) notify.Config {
 
 // pageURL is where people find the page: what the flag says, or where the
 // server listens if others reach it there; "" when they do not.
-func (cfg Config) pageURL() string {
+func (cfg Config) pageURL(machine netip.Addr) string {
 	if cfg.ExternalURL != "" {
 		u, err := url.JoinPath(cfg.ExternalURL, page.Prefix)
 		if err != nil {
@@ -39,21 +38,10 @@ func (cfg Config) pageURL() string {
 		}
 		return u
 	}
-	host, port, err := net.SplitHostPort(cfg.Listen)
-	if err != nil {
-		return ""
+	if at := reachable(cfg.Listen, machine); at != "" {
+		return "https://" + at + page.Prefix
 	}
-	ip, err := netip.ParseAddr(host)
-	switch {
-	case host == "localhost", err == nil && ip.IsLoopback():
-		return ""
-	case host == "", err == nil && ip.IsUnspecified():
-		if !cfg.NodeIP.IsValid() {
-			return ""
-		}
-		host = cfg.NodeIP.String()
-	}
-	return "https://" + net.JoinHostPort(host, port) + page.Prefix
+	return ""
 }
 
 // between names the commits that came to a branch after old and before head,

@@ -24,6 +24,7 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	tokenutil "k8s.io/cluster-bootstrap/token/util"
 
+	"github.com/writ-os/writ/controlplane/auth/bootstrap"
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/nodeagent/join"
@@ -88,10 +89,37 @@ func Create(ctx context.Context, c client.Interface, description string, ttl tim
 	return made, nil
 }
 
+// Await waits until the cluster has signed cluster-info with a token: a machine
+// that joined before would believe nothing.
+func Await(ctx context.Context, c client.Reader, token string) error {
+	ctx, cancel := context.WithTimeout(ctx, signedWithin)
+	defer cancel()
+	for {
+		info, err := client.Get[*corev1.ConfigMap](ctx, c, clusterInfo)
+		if err == nil {
+			_, err = bootstrap.Verify(info, token)
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the cluster to sign with the token: %w", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// signedWithin is how long the controller may take that signs; it takes
+// milliseconds.
+const signedWithin = 10 * time.Second
+
+var clusterInfo = schema.Key{Namespace: metav1.NamespacePublic, Name: bootstrapapi.ConfigMapClusterInfo}
+
 // place is where others reach the cluster, and the hash of its authority, as
 // the cluster tells everybody.
 func place(ctx context.Context, c client.Interface) (server, hash string, err error) {
-	info, err := client.Get[*corev1.ConfigMap](ctx, c, schema.Key{Namespace: metav1.NamespacePublic, Name: bootstrapapi.ConfigMapClusterInfo})
+	info, err := client.Get[*corev1.ConfigMap](ctx, c, clusterInfo)
 	if err != nil {
 		return "", "", fmt.Errorf("read cluster-info: %w", err)
 	}

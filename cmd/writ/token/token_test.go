@@ -1,6 +1,7 @@
 package token
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -73,8 +74,16 @@ func TestLife(t *testing.T) {
 	if err != nil || !changed {
 		t.Fatal(err)
 	}
-	if _, err := bootstrap.Verify(signed, ever.Token); err != nil {
+	if _, err := client.Update(t.Context(), f, signed, client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Await(t.Context(), f, ever.Token); err != nil {
 		t.Error(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Await(over, f, "abcdef.0123456789abcdef"); err == nil || !strings.Contains(err.Error(), "no signature of token abcdef") {
+		t.Errorf("a token that nobody signs with: %v", err)
 	}
 	all, err := List(t.Context(), f)
 	if err != nil || len(all) != 2 || all[0].ID != day.Token[:6] || !all[0].Expires.Equal(now.Add(24*time.Hour).Truncate(time.Second)) || all[1].Description != "for ever" || !all[1].Joins {

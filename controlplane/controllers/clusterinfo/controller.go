@@ -44,6 +44,9 @@ type Config struct {
 	controller.Tools
 	// Server is the URL of the API server, for other machines.
 	Server string
+	// Inside is the URL that pods alone reach. It is published while no other
+	// machine reaches the server, and replaced once one does.
+	Inside string
 	// CA is the cluster's authority in PEM.
 	CA []byte
 }
@@ -110,7 +113,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ schema.Key) (controller.Re
 // publish writes a kubeconfig that names nobody where there is none.
 func (c *Controller) publish(ctx context.Context) error {
 	live, ok := client.Cached[*corev1.ConfigMap](c.cfg.Cache, info)
-	if ok && live.Data[bootstrapapi.KubeConfigKey] != "" {
+	if ok && !c.outdated(live.Data[bootstrapapi.KubeConfigKey]) {
 		return nil
 	}
 	data, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{
@@ -132,6 +135,16 @@ func (c *Controller) publish(ctx context.Context) error {
 		return fmt.Errorf("update config map %s: %w", info, err)
 	}
 	return nil
+}
+
+// outdated says whether a kubeconfig is to be written anew: there is none, or it
+// is of the time when no other machine reached the server.
+func (c *Controller) outdated(kubeconfig string) bool {
+	if kubeconfig == "" {
+		return true
+	}
+	cfg, err := clientcmd.Load([]byte(kubeconfig))
+	return err == nil && len(cfg.Clusters) == 1 && cfg.Clusters[""] != nil && cfg.Clusters[""].Server == c.cfg.Inside && c.cfg.Inside != c.cfg.Server
 }
 
 // create creates what somebody else may have created meanwhile.

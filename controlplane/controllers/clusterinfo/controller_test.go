@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
@@ -23,9 +24,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func run(t *testing.T, do func(ctx context.Context, f *client.Fake), objects ...schema.Object) {
 	t.Helper()
 	controllertest.Bubble(t, func(tools controller.Tools) *Controller {
-		return New(Config{Tools: tools, Server: "https://192.0.2.1:6443", CA: []byte("authority")})
+		return New(Config{Tools: tools, Server: "https://192.0.2.1:6443", Inside: inside, CA: []byte("authority")})
 	}, do, append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})...)
 }
+
+const inside = "https://10.244.0.1:6443"
 
 func published(t *testing.T, f *client.Fake) *corev1.ConfigMap {
 	t.Helper()
@@ -92,4 +95,23 @@ func TestComesBack(t *testing.T) {
 			t.Errorf("%v", d)
 		}
 	}, ns, cm(map[string]string{"kubeconfig": "mine"}))
+}
+
+// TestReachable: what was published while other machines did not reach the
+// server is replaced; the address of somebody's load balancer is not.
+func TestReachable(t *testing.T) {
+	for server, want := range map[string]string{inside: "https://192.0.2.1:6443", "https://lb.example.com": "https://lb.example.com"} {
+		text, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": {Server: server}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, func(_ context.Context, f *client.Fake) {
+			cm := published(t, f)
+			config, err := clientcmd.Load([]byte(cm.Data["kubeconfig"]))
+			if err != nil || config.Clusters[""].Server != want || cm.Data["jws-kubeconfig-abcdef"] != "signed" {
+				t.Errorf("%s: %v %v", server, cm.Data, err)
+			}
+		}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name},
+			Data: map[string]string{"kubeconfig": string(text), "jws-kubeconfig-abcdef": "signed"}})
+	}
 }
