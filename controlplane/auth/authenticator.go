@@ -3,6 +3,7 @@ package auth
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -37,6 +38,9 @@ type AuthenticatorConfig struct {
 	Bootstrap authenticator.Token // bootstrap.Tokens
 	OIDC      authenticator.Token // oidc.Open
 	Webhook   authenticator.Token // webhook.OpenTokens
+	// TokenPaths are prefixes of paths where the password of basic authentication
+	// may be a bearer token, whatever the name: Git's clients know no other way.
+	TokenPaths []string
 	// Audiences are those of the API server, which tokens without an audience
 	// of their own are for. Default: token.Authority.Audiences' default.
 	Audiences []string
@@ -112,19 +116,29 @@ func (a *Authenticator) Authenticate(r *http.Request) (user.Info, bool, error) {
 }
 
 func (a *Authenticator) password(r *http.Request) (user.Info, bool, error) {
-	if a.cfg.Passwords == nil {
+	tokens := a.token != nil && slices.ContainsFunc(a.cfg.TokenPaths, func(p string) bool { return strings.HasPrefix(r.URL.Path, p) })
+	if a.cfg.Passwords == nil && !tokens {
 		return nil, false, nil
 	}
 	name, password, ok := r.BasicAuth()
 	if !ok {
 		return nil, false, nil
 	}
-	u, ok := a.cfg.Passwords.Authenticate(name, password)
-	if !ok {
+	if a.cfg.Passwords != nil {
+		if u, ok := a.cfg.Passwords.Authenticate(name, password); ok {
+			r.Header.Del("Authorization")
+			return u, true, nil
+		}
+	}
+	if !tokens {
 		return nil, false, errPassword
 	}
+	resp, ok, err := a.token.AuthenticateToken(r.Context(), password)
+	if err != nil || !ok {
+		return nil, false, utilerrors.NewAggregate([]error{errInvalidToken, err})
+	}
 	r.Header.Del("Authorization")
-	return u, true, nil
+	return resp.User, true, nil
 }
 
 // withAuthenticated adds the group of everybody who is known.

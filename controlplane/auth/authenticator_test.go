@@ -227,6 +227,45 @@ func TestBearerTokens(t *testing.T) {
 	}
 }
 
+// TestTokenAsPassword: below the paths that allow it, the password of basic
+// authentication is a token.
+func TestTokenAsPassword(t *testing.T) {
+	s := newServer(t, true)
+	a := NewAuthenticator(AuthenticatorConfig{Tokens: s.tokens, Anonymous: true, TokenPaths: []string{"/git/"}})
+	filed := NewAuthenticator(AuthenticatorConfig{Tokens: s.tokens, Passwords: passwords{"jane": "pw"}, TokenPaths: []string{"/git/"}})
+	for _, tt := range []struct {
+		a              *Authenticator
+		path, password string
+		want           string
+	}{
+		{a, "/git/cluster.git/info/refs", s.token(), "system:serviceaccount:shop:web"},
+		{a, "/git/cluster.git/info/refs", "abc", "invalid bearer token"},
+		{a, "/git/cluster.git/info/refs", "", "invalid bearer token"},
+		{a, "/api/v1/pods", s.token(), "system:anonymous"},
+		{a, "/github/x", s.token(), "system:anonymous"},
+		{filed, "/git/cluster.git/info/refs", "pw", "jane"},
+		{filed, "/git/cluster.git/info/refs", s.token(), "system:serviceaccount:shop:web"},
+		{filed, "/git/cluster.git/info/refs", "no", "invalid bearer token"},
+		{filed, "/api/v1/pods", s.token(), "invalid username/password combination"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "https://writ"+tt.path, nil)
+		r.SetBasicAuth("jane", tt.password)
+		got := ""
+		switch u, ok, err := tt.a.Authenticate(r); {
+		case err != nil:
+			got = err.Error()
+		case ok:
+			got = u.GetName()
+		}
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%s with %.8s: %s, want %s", tt.path, tt.password, got, tt.want)
+		}
+		if known := got == "jane" || strings.HasPrefix(got, "system:serviceaccount"); known != (r.Header.Get("Authorization") == "") {
+			t.Errorf("%s as %s: the password is still in the request", tt.path, got)
+		}
+	}
+}
+
 func TestNoAnonymous(t *testing.T) {
 	s := newServer(t, false)
 	if code, body := s.ask(s.as(nil), ""); code != 401 {

@@ -35,7 +35,7 @@ func (r *Remote) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case !known:
 		w.Header().Set("WWW-Authenticate", `Basic realm="Writ"`)
-		http.Error(w, `sign in with a client certificate, or with a token: git -c http.extraHeader="Authorization: Bearer <token>"`, http.StatusUnauthorized)
+		http.Error(w, "sign in with a client certificate, or with a token as the password (any user name)", http.StatusUnauthorized)
 	case !ok || repo == nil:
 		http.Error(w, fmt.Sprintf("there is no repository %q here; this cluster serves: %s",
 			strings.TrimSuffix(name, ".git"), strings.Join(r.cfg.Names, ", ")), http.StatusNotFound)

@@ -82,7 +82,7 @@ func (p *ControlPlane) authenticator(ctx context.Context) (*auth.Authenticator, 
 	if err := p.openCAs(ctx); err != nil {
 		return nil, err
 	}
-	cfg := auth.AuthenticatorConfig{CAs: p.clientCAs, Tokens: p.tokens, Anonymous: !a.NoAnonymous}
+	cfg := auth.AuthenticatorConfig{CAs: p.clientCAs, Tokens: p.tokens, Anonymous: !a.NoAnonymous, TokenPaths: []string{"/git/"}}
 	if !a.NoBootstrapTokens {
 		cfg.Bootstrap = bootstrap.New(bootstrap.Config{Cache: p.registry.Cache(), Log: log})
 	}
