@@ -17,7 +17,8 @@
 //
 // It owns the bridge, the namespaces below NetNSDir, the leases below StateDir
 // and the nftables table "writ-network". It watches nothing; Routes, beside it,
-// follows Node objects to reach the pods of other nodes.
+// follows Node objects to reach the pods of other nodes: directly where they
+// share a link, through a VXLAN where a router is between.
 //
 // It promises: Setup, Attach and Detach can be called again at any time and
 // after a crash at any point, and an address belongs to one pod until Detach.

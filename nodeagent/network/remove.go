@@ -33,7 +33,7 @@ func Remove(cfg Config) error {
 	if err := os.Remove(cfg.NetNSDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", cfg.NetNSDir, err)
 	}
-	for _, name := range []string{cfg.Bridge + "-on", cfg.Bridge} { // with the first goes its other end
+	for _, name := range []string{overlayName, cfg.Bridge + "-on", cfg.Bridge} { // with the first goes its other end
 		link, err := netlink.LinkByName(name)
 		if err != nil {
 			continue // it is not there

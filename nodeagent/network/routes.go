@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,9 +32,11 @@ type RoutesConfig struct {
 	Log      *slog.Logger
 }
 
-// Routes keeps a route to the pods of every other node, over that node's
-// address (host-gw). It watches Nodes and owns the kernel's routes of protocol
-// 119; the nodes must share a link.
+// Routes keeps a route to the pods of every other node: over that node's
+// address where both share a link (host-gw), through a VXLAN where a router is
+// between them. It watches Nodes and the kernel's routes, and owns the routes
+// of protocol 119 and the device writ-vxlan with its tables, which is there
+// only while some node needs it.
 type Routes struct{ cfg RoutesConfig }
 
 // NewRoutes returns Routes; it changes nothing before Run.
@@ -54,38 +56,134 @@ func (r *Routes) Run(ctx context.Context) error {
 	}
 	defer h.Close()
 	changed := make(chan struct{}, 1)
-	err = r.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*corev1.Node](), func(client.Event) {
+	wake := func() {
 		select {
 		case changed <- struct{}{}:
 		default:
 		}
-	})
-	if err != nil {
+	}
+	if err := r.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*corev1.Node](), func(client.Event) { wake() }); err != nil {
 		return fmt.Errorf("watch nodes: %w", err)
 	}
-	for {
-		retry := (<-chan time.Time)(nil)
-		if err := r.reconcile(h); err != nil {
-			r.cfg.Log.Warn("routes to other nodes are incomplete", "err", err, "retry", routeRetry)
-			retry = time.After(routeRetry)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return watchRoutes(ctx, wake) })
+	g.Go(func() error {
+		for {
+			retry := (<-chan time.Time)(nil)
+			if err := r.reconcile(h); err != nil {
+				r.cfg.Log.Warn("routes to other nodes are incomplete", "err", err, "retry", routeRetry)
+				retry = time.After(routeRetry)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-changed:
+			case <-retry:
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		case <-retry:
+	})
+	return g.Wait()
+}
+
+// watchRoutes follows the IPv4 routes of others: a link that comes or goes
+// decides how nodes are reached.
+func watchRoutes(ctx context.Context, wake func()) error {
+	updates := make(chan netlink.RouteUpdate, 64)
+	if err := netlink.RouteSubscribe(updates, ctx.Done()); err != nil {
+		return fmt.Errorf("watch the kernel's routes: %w", err)
+	}
+	for u := range updates {
+		if u.Family == unix.AF_INET && u.Protocol != routeProtocol {
+			wake()
 		}
 	}
+	if ctx.Err() == nil {
+		return errors.New("the kernel's messages about routes have ended")
+	}
+	return nil
 }
 
 func (r *Routes) reconcile(h *netlink.Handle) error {
 	// Read.
-	filter := &netlink.Route{Protocol: routeProtocol}
-	routes, err := h.RouteListFiltered(netlink.FAMILY_V4, filter, netlink.RT_FILTER_PROTOCOL)
+	vx, err := openOverlay(h)
 	if err != nil {
-		return fmt.Errorf("list routes: %w", err)
+		return err
 	}
-	live := map[netip.Prefix]netip.Addr{}
+	live, err := liveRoutes(h, vx.index())
+	if err != nil {
+		return err
+	}
+	tunnels, err := vx.tunnels()
+	if err != nil {
+		return err
+	}
+	peers, self := peersOf(client.CachedList[*corev1.Node](r.cfg.Cache, ""), r.cfg.NodeName)
+	reaches, errs := ways(h, peers)
+	// Decide.
+	want, ends := desired(peers, self, reaches, live)
+	set, remove := planRoutes(want, live)
+	// Act.
+	errs = append(errs, r.tunnel(&vx, self, ends, tunnels))
+	for _, rt := range set {
+		if err := h.RouteReplace(rt.kernel(vx.index())); err != nil {
+			errs = append(errs, fmt.Errorf("set route to %s over %s: %w", rt.dst, rt.gw, err))
+			continue
+		}
+		r.cfg.Log.Info("set route", "pods", rt.dst, "via", rt.gw, "overlay", rt.overlay)
+	}
+	for _, rt := range remove {
+		if err := h.RouteDel(rt.kernel(vx.index())); err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, fmt.Errorf("remove route to %s: %w", rt.dst, err))
+			continue
+		}
+		r.cfg.Log.Info("removed route", "pods", rt.dst)
+	}
+	return errors.Join(append(errs, r.untunnel(&vx, ends, tunnels))...)
+}
+
+// tunnel makes the overlay what routes are about to need.
+func (r *Routes) tunnel(vx *overlay, self peer, want, live map[netip.Addr]tunnel) error {
+	if len(want) == 0 {
+		return nil
+	}
+	had := vx.index()
+	if err := vx.setup(self); err != nil {
+		return err
+	}
+	if vx.index() != had {
+		r.cfg.Log.Info("made the overlay: some nodes are behind a router", "device", overlayName, "port", overlayPort)
+		live = nil
+	}
+	var errs []error
+	for _, t := range sorted(want) {
+		if live[t.vtep] != t {
+			errs = append(errs, vx.set(t))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// untunnel takes away what no route needs any more.
+func (r *Routes) untunnel(vx *overlay, want, live map[netip.Addr]tunnel) error {
+	if len(want) == 0 {
+		return vx.remove()
+	}
+	var errs []error
+	for _, t := range sorted(live) {
+		if _, ok := want[t.vtep]; !ok {
+			errs = append(errs, vx.unset(t))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// liveRoutes are the routes of protocol 119.
+func liveRoutes(h *netlink.Handle, overlay int) (map[netip.Prefix]route, error) {
+	routes, err := h.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	live := map[netip.Prefix]route{}
 	for _, rt := range routes {
 		if rt.Dst == nil {
 			continue
@@ -93,86 +191,42 @@ func (r *Routes) reconcile(h *netlink.Handle) error {
 		ip, _ := netip.AddrFromSlice(rt.Dst.IP.To4())
 		bits, _ := rt.Dst.Mask.Size()
 		gw, _ := netip.AddrFromSlice(rt.Gw.To4())
-		live[netip.PrefixFrom(ip, bits)] = gw
+		dst := netip.PrefixFrom(ip, bits)
+		live[dst] = route{dst: dst, gw: gw, overlay: rt.LinkIndex == overlay}
 	}
-	// Decide.
-	set, remove := planRoutes(desiredRoutes(client.CachedList[*corev1.Node](r.cfg.Cache, ""), r.cfg.NodeName), live)
-	// Act.
+	return live, nil
+}
+
+// ways asks the kernel how it reaches each node.
+func ways(h *netlink.Handle, peers []peer) (map[netip.Addr]reach, []error) {
+	out := map[netip.Addr]reach{}
 	var errs []error
-	for _, rt := range set {
-		if err := h.RouteReplace(rt.kernel()); err != nil {
-			errs = append(errs, fmt.Errorf("set route to %s over %s: %w", rt.dst, rt.gw, err))
+	for _, p := range peers {
+		if _, ok := out[p.addr]; ok {
 			continue
 		}
-		r.cfg.Log.Info("set route", "pods", rt.dst, "via", rt.gw)
-	}
-	for _, rt := range remove {
-		if err := h.RouteDel(rt.kernel()); err != nil && !errors.Is(err, unix.ESRCH) {
-			errs = append(errs, fmt.Errorf("remove route to %s: %w", rt.dst, err))
-			continue
+		found, err := h.RouteGet(p.addr.AsSlice())
+		switch {
+		case err != nil || len(found) == 0:
+			out[p.addr] = unknown
+			errs = append(errs, fmt.Errorf("find the way to node %s: %w", p.addr, err))
+		case found[0].Gw != nil:
+			out[p.addr] = routed
+		default:
+			out[p.addr] = onLink
 		}
-		r.cfg.Log.Info("removed route", "pods", rt.dst)
 	}
-	return errors.Join(errs...)
+	return out, errs
 }
 
-// route leads to the pods of one node.
-type route struct {
-	dst netip.Prefix
-	gw  netip.Addr
-}
-
-func (r route) kernel() *netlink.Route {
-	return &netlink.Route{
+func (r route) kernel(overlay int) *netlink.Route {
+	k := &netlink.Route{
 		Dst:      &net.IPNet{IP: r.dst.Addr().AsSlice(), Mask: net.CIDRMask(r.dst.Bits(), 32)},
 		Gw:       r.gw.AsSlice(),
 		Protocol: routeProtocol,
 	}
-}
-
-// desiredRoutes reads the pod ranges and addresses of all nodes but this one.
-func desiredRoutes(nodes []*corev1.Node, self string) map[netip.Prefix]netip.Addr {
-	out := map[netip.Prefix]netip.Addr{}
-	for _, n := range nodes {
-		gw, ok := internalIP(n)
-		if n.Name == self || !ok {
-			continue
-		}
-		for _, s := range append([]string{n.Spec.PodCIDR}, n.Spec.PodCIDRs...) {
-			if p, err := netip.ParsePrefix(s); err == nil && p.Addr().Is4() {
-				out[p.Masked()] = gw
-			}
-		}
+	if r.overlay {
+		k.LinkIndex, k.Flags = overlay, int(netlink.FLAG_ONLINK)
 	}
-	return out
-}
-
-func internalIP(n *corev1.Node) (netip.Addr, bool) {
-	for _, a := range n.Status.Addresses {
-		if a.Type != corev1.NodeInternalIP {
-			continue
-		}
-		if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Is4() && !ip.IsLoopback() {
-			return ip, true
-		}
-	}
-	return netip.Addr{}, false
-}
-
-// planRoutes says what to change for live to become desired.
-func planRoutes(desired, live map[netip.Prefix]netip.Addr) (set, remove []route) {
-	for dst, gw := range desired {
-		if live[dst] != gw {
-			set = append(set, route{dst, gw})
-		}
-	}
-	for dst, gw := range live {
-		if _, ok := desired[dst]; !ok {
-			remove = append(remove, route{dst, gw})
-		}
-	}
-	byDst := func(a, b route) int { return a.dst.Addr().Compare(b.dst.Addr()) }
-	slices.SortFunc(set, byDst)
-	slices.SortFunc(remove, byDst)
-	return set, remove
+	return k
 }

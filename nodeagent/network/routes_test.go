@@ -3,9 +3,9 @@ package network
 import (
 	"maps"
 	"net/netip"
+	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,29 +23,75 @@ func node(name, cidr string, addrs ...string) *corev1.Node {
 	return n
 }
 
-func TestDesiredRoutes(t *testing.T) {
-	got := desiredRoutes([]*corev1.Node{
+func TestPeers(t *testing.T) {
+	peers, self := peersOf([]*corev1.Node{
 		node("self", "10.244.0.0/24", "192.0.2.1"),
 		node("b", "10.244.1.0/24", "fd00::2", "192.0.2.2"),
 		node("no-range", "", "192.0.2.3"),
 		node("no-address", "10.244.4.0/24"),
 		node("loopback", "10.244.5.0/24", "127.0.0.1"),
 	}, "self")
-	want := map[netip.Prefix]netip.Addr{netip.MustParsePrefix("10.244.1.0/24"): netip.MustParseAddr("192.0.2.2")}
-	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
-		t.Error(d)
+	want := peer{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParseAddr("192.0.2.1")}
+	if b := (peer{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParseAddr("192.0.2.2")}); self != want || len(peers) != 1 || peers[0] != b {
+		t.Errorf("%v, %v", self, peers)
+	}
+}
+
+func TestDesired(t *testing.T) {
+	p := func(i byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, i, 0}), 24) }
+	at := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, i}) }
+	self := peer{p(0), at(100)}
+	direct := func(i byte) route { return route{dst: p(i), gw: at(i)} }
+	over := func(i byte) route { return route{dst: p(i), gw: p(i).Addr(), overlay: true} }
+	for _, c := range []struct {
+		name string
+		self peer
+		how  reach
+		live []route
+		want []route
+	}{
+		{"on a link", self, onLink, nil, []route{direct(1)}},
+		{"behind a router", self, routed, nil, []route{over(1)}},
+		{"moved onto a link", self, onLink, []route{over(1)}, []route{direct(1)}},
+		{"moved away", self, routed, []route{direct(1)}, []route{over(1)}},
+		{"the link is down", self, unknown, []route{direct(1)}, []route{direct(1)}},
+		{"the router is down", self, unknown, []route{over(1)}, []route{over(1)}},
+		{"never reached", self, unknown, nil, nil},
+		{"this node has no range yet", peer{}, routed, nil, nil},
+		{"this node has no range yet, on a link", peer{}, onLink, nil, []route{direct(1)}},
+	} {
+		live := map[netip.Prefix]route{}
+		for _, r := range c.live {
+			live[r.dst] = r
+		}
+		routes, tunnels := desired([]peer{{p(1), at(1)}}, c.self, map[netip.Addr]reach{at(1): c.how}, live)
+		if got := slices.Collect(maps.Values(routes)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		for _, r := range routes {
+			if want := (tunnel{r.gw, at(1)}); r.overlay != (tunnels[r.gw] == want) {
+				t.Errorf("%s: tunnels %v", c.name, tunnels)
+			}
+		}
 	}
 }
 
 func TestPlanRoutes(t *testing.T) {
 	p := func(i byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, i, 0}), 24) }
-	gw := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, i}) }
-	desired := map[netip.Prefix]netip.Addr{p(1): gw(1), p(2): gw(2), p(3): gw(3)}
-	live := map[netip.Prefix]netip.Addr{p(1): gw(1), p(2): gw(9), p(4): gw(4)}
+	rs := func(overlay bool, gw ...byte) map[netip.Prefix]route {
+		out := map[netip.Prefix]route{}
+		for i, g := range gw {
+			if g != 0 {
+				out[p(byte(i))] = route{p(byte(i)), netip.AddrFrom4([4]byte{192, 0, 2, g}), overlay && i == 2}
+			}
+		}
+		return out
+	}
+	desired, live := rs(true, 0, 1, 2, 3), rs(false, 0, 1, 2, 0, 4)
 	set, remove := planRoutes(desired, live)
 	got := maps.Clone(live)
 	for _, r := range set {
-		got[r.dst] = r.gw
+		got[r.dst] = r
 	}
 	for _, r := range remove {
 		delete(got, r.dst)
