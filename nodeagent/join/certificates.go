@@ -9,6 +9,8 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/client-go/kubernetes"
+	certificatesv1client "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	certificatesv1beta1client "k8s.io/client-go/kubernetes/typed/certificates/v1beta1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/certificate"
 )
@@ -38,11 +40,42 @@ func (m *Member) asking(current *tls.Certificate) (kubernetes.Interface, error) 
 	if current != nil {
 		return m.asNode(current)
 	}
-	return kubernetes.NewForConfig(&rest.Config{Host: m.cfg.Server, UserAgent: userAgent, BearerToken: m.cfg.Token, TLSClientConfig: rest.TLSClientConfig{CAFile: m.file(caFile)}})
+	return clientset(&rest.Config{Host: m.cfg.Server, UserAgent: userAgent, BearerToken: m.cfg.Token, TLSClientConfig: rest.TLSClientConfig{CAFile: m.file(caFile)}})
 }
 
 func (m *Member) asNode(*tls.Certificate) (kubernetes.Interface, error) {
-	return kubernetes.NewForConfig(m.Client())
+	return clientset(m.Client())
+}
+
+// certificatesOnly is the part of a clientset that a certificate manager calls.
+// The whole of kubernetes.NewForConfig would keep 10 MB of typed clients in the
+// binary.
+type certificatesOnly struct {
+	kubernetes.Interface // nil: nothing else is called
+
+	v1      *certificatesv1client.CertificatesV1Client
+	v1beta1 *certificatesv1beta1client.CertificatesV1beta1Client
+}
+
+func (c certificatesOnly) CertificatesV1() certificatesv1client.CertificatesV1Interface {
+	return c.v1
+}
+
+// CertificatesV1beta1 is asked where a server does not know v1.
+func (c certificatesOnly) CertificatesV1beta1() certificatesv1beta1client.CertificatesV1beta1Interface {
+	return c.v1beta1
+}
+
+func clientset(cfg *rest.Config) (kubernetes.Interface, error) {
+	v1, err := certificatesv1client.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	v1beta1, err := certificatesv1beta1client.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return certificatesOnly{v1: v1, v1beta1: v1beta1}, nil
 }
 
 func (m *Member) subject() pkix.Name {
