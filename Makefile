@@ -88,10 +88,25 @@ bin/e2e.test: ci/conformance/go.mod
 bin/agnhost: ci/conformance/go.mod
 	$(KUBE) build -trimpath -ldflags "-s -w" -o ../../bin/agnhost k8s.io/kubernetes/test/images/agnhost
 
-bin/images: bin/agnhost
+E2E = registry.k8s.io/e2e-test-images
+
+bin/images: bin/agnhost bin/busybox
 	mkdir -p $@
-	$(KUBE) run ./image -out ../../bin/images/agnhost.tar -name registry.k8s.io/e2e-test-images/agnhost:2.63.0 -entrypoint /agnhost -cmd pause agnhost=../../bin/agnhost
+	$(KUBE) build -trimpath -ldflags "-s -w" -o ../../bin/sample-apiserver k8s.io/sample-apiserver
+	$(KUBE) build -trimpath -ldflags "-s -w" -o ../../bin/etcd go.etcd.io/etcd/server/v3
+	$(KUBE) run ./image -out ../../bin/images/agnhost.tar -name $(E2E)/agnhost:2.63.0,$(E2E)/agnhost:2.55 -entrypoint /agnhost -cmd pause agnhost=../../bin/agnhost
 	$(KUBE) run ./image -out ../../bin/images/pause.tar -name registry.k8s.io/pause:3.10.2 -entrypoint "/agnhost pause" agnhost=../../bin/agnhost
+	$(KUBE) run ./image -out ../../bin/images/nautilus.tar -name $(E2E)/nautilus:1.8 -entrypoint /agnhost -cmd test-webserver agnhost=../../bin/agnhost \
+		.="$$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)/test/images/nautilus/html"
+	$(KUBE) run ./image -out ../../bin/images/busybox.tar -name $(E2E)/busybox:1.37.0-1 -cmd sh .=../../bin/busybox
+	$(KUBE) run ./image -out ../../bin/images/etcd.tar -name registry.k8s.io/etcd:3.6.8-0 -entrypoint etcd usr/local/bin/etcd=../../bin/etcd
+	$(KUBE) run ./image -out ../../bin/images/sample-apiserver.tar -name $(E2E)/sample-apiserver:1.29.2 -entrypoint /sample-apiserver sample-apiserver=../../bin/sample-apiserver
+
+bin/busybox: ## Debian's busybox, as the directory tree of an image
+	mkdir -p bin/debs $@/bin $@/root
+	cd bin/debs && apt-get download -qq busybox-static && dpkg-deb -x busybox-static_*.deb .
+	cp bin/debs/bin/busybox $@/bin/busybox
+	for applet in $$($@/bin/busybox --list); do [ $$applet = busybox ] || ln -sf busybox $@/bin/$$applet; done
 
 .PHONY: upstream
 upstream: bin/upstream bin/kube-apiserver ## build upstream's API server, to compare with (some 10 minutes)

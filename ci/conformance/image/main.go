@@ -1,5 +1,5 @@
-// Command image packs static binaries as an image archive that `ctr images
-// import` reads.
+// Command image packs static binaries, files and directories (with their
+// symbolic links) as an image archive that `ctr images import` reads.
 //
 //	image -out agnhost.tar -name registry.k8s.io/e2e-test-images/agnhost:2.59 -entrypoint /agnhost -cmd pause agnhost=bin/agnhost
 package main
@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"path/filepath"
@@ -82,15 +83,42 @@ func layerOf(files []string) ([]byte, error) {
 		if !ok {
 			return nil, fmt.Errorf("%q: want NAME=SOURCE", f)
 		}
-		data, err := os.ReadFile(filepath.Clean(source))
-		if err != nil {
-			return nil, err
-		}
-		if err := add(w, name, 0o755, data); err != nil {
+		if err := addTree(w, name, filepath.Clean(source)); err != nil {
 			return nil, err
 		}
 	}
 	return layer.Bytes(), w.Close()
+}
+
+// addTree adds a file, or a directory with all that is below it.
+func addTree(w *tar.Writer, name, source string) error {
+	return filepath.WalkDir(source, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(source, path)
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(name, rel)
+		switch {
+		case d.IsDir() && at == ".":
+			return nil
+		case d.IsDir():
+			return w.WriteHeader(&tar.Header{Name: at + "/", Mode: 0o755, Typeflag: tar.TypeDir})
+		case d.Type() == fs.ModeSymlink:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return w.WriteHeader(&tar.Header{Name: at, Linkname: target, Typeflag: tar.TypeSymlink})
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return add(w, at, 0o755, data)
+	})
 }
 
 func add(w *tar.Writer, name string, mode int64, data []byte) error {
