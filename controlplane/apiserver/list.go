@@ -68,7 +68,7 @@ func (s *Server) selectPage(ctx context.Context, r *schema.Resource, o *listOpti
 		}
 		return s.past(r, snap, o)
 	}
-	return s.cut(r, snap, schema.Key{}, o), nil
+	return s.cut(r, page{snapshot: snap}, schema.Key{}, o), nil
 }
 
 // reach waits for a version that a client has seen elsewhere.
@@ -95,14 +95,14 @@ func (s *Server) continuePage(ctx context.Context, r *schema.Resource, o *listOp
 		return nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 	}
 	if v < 0 {
-		return s.cut(r, s.cfg.Store.Snapshot(r), from, o), nil
+		return s.cut(r, page{snapshot: s.cfg.Store.Snapshot(r)}, from, o), nil
 	}
 	if err := s.reach(ctx, schema.ResourceVersion(v)); err != nil {
 		return nil, err
 	}
 	snap := s.cfg.Store.Snapshot(r)
 	if snap.Version() == schema.ResourceVersion(v) {
-		return s.cut(r, snap, from, o), nil
+		return s.cut(r, page{snapshot: snap}, from, o), nil
 	}
 	pg, ok := s.pages.find(r.Stored(), schema.ResourceVersion(v), time.Now())
 	if !ok {
@@ -116,13 +116,13 @@ func (s *Server) page(r *schema.Resource, pg page, from schema.Key, o *listOptio
 	if pg.past != nil {
 		return s.cutPast(r, pg, from, o)
 	}
-	return s.cut(r, pg.snapshot, from, o)
+	return s.cut(r, pg, from, o)
 }
 
 // cut picks the objects of one page out of a snapshot, from a key on.
-func (s *Server) cut(r *schema.Resource, snap store.Snapshot, from schema.Key, o *listOptions) *listPage {
+func (s *Server) cut(r *schema.Resource, pg page, from schema.Key, o *listOptions) *listPage {
+	snap, f := pg.snapshot, &o.filter
 	p := &listPage{version: snap.Version().String()}
-	f := &o.filter
 	if f.one(r) && from == (schema.Key{}) {
 		if it := snap.Get(schema.Key{Namespace: f.namespace, Name: f.name}); f.matches(it) {
 			p.items = []*store.Item{it}
@@ -157,7 +157,7 @@ func (s *Server) cut(r *schema.Resource, snap store.Snapshot, from schema.Key, o
 		return true
 	})
 	if rest > 0 {
-		s.pages.keep(r.Stored(), snap.Version(), page{snapshot: snap}, time.Now())
+		s.pages.keep(r.Stored(), snap.Version(), pg, time.Now())
 		p.token = encodeToken(int64(snap.Version()), p.items[len(p.items)-1].Key)
 		if f.empty() {
 			p.remaining = &rest

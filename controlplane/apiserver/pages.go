@@ -39,15 +39,19 @@ type page struct {
 	snapshot store.Snapshot
 	past     []*store.Item // not nil: by key
 	version  schema.ResourceVersion
-	until    time.Time
+	until    time.Time // zero: not kept yet
 }
 
 func newPages(life time.Duration) *pages {
 	return &pages{life: life, kept: map[pageKey]page{}}
 }
 
-// keep remembers a state for the life of a token.
+// keep remembers a state for the life of a token. One that is kept already does
+// not live longer for being read: history goes on.
 func (p *pages) keep(r *schema.Resource, version schema.ResourceVersion, pg page, now time.Time) {
+	if !pg.until.IsZero() {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	oldest := pageKey{}
