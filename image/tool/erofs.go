@@ -1,0 +1,149 @@
+package tool
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/writ-os/writ/image/tree"
+)
+
+// Options say how a file system is made.
+type Options struct {
+	// Compression is the argument of mkfs.erofs -z: "zstd,level=12"; "" for none.
+	Compression string
+	// ClusterSize is the most that is compressed at once, in bytes: a power of
+	// two from 4096 to 1 MiB. Larger packs better and reads more than asked for.
+	ClusterSize int
+	// Fragments packs the ends of files together; Dedupe finds equal parts.
+	Fragments, Dedupe bool
+	UUID              string    // of the file system, in lower case
+	Epoch             time.Time // the time of every file
+}
+
+var (
+	uuidRule        = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	compressionRule = regexp.MustCompile(`^[a-z0-9]+(,[a-z]+=[0-9]+)*$`)
+)
+
+const (
+	// BlockSize is that of the file system, and of dm-verity above it. It is
+	// said to mkfs.erofs, whose own default is the page size of the host.
+	BlockSize  = 4096
+	maxCluster = 1 << 20
+)
+
+func (o Options) args() ([]string, error) {
+	switch {
+	case !uuidRule.MatchString(o.UUID):
+		return nil, fmt.Errorf("%q is no UUID in lower case", o.UUID)
+	case o.Epoch.Unix() < 0 || o.Epoch.IsZero():
+		return nil, errors.New("there is no epoch")
+	case o.Compression != "" && !compressionRule.MatchString(o.Compression):
+		return nil, fmt.Errorf("%q is no compression like zstd,level=12", o.Compression)
+	case o.Compression != "" && (o.ClusterSize < BlockSize || o.ClusterSize > maxCluster || o.ClusterSize&(o.ClusterSize-1) != 0):
+		return nil, fmt.Errorf("the cluster size %d is no power of two from %d to %d", o.ClusterSize, BlockSize, maxCluster)
+	case o.Compression == "" && (o.Fragments || o.Dedupe):
+		return nil, errors.New("fragments and dedupe go with compression")
+	}
+	args := []string{
+		"--quiet", "--tar=f",
+		"-b" + strconv.Itoa(BlockSize),
+		"-x-1", // no extended attributes
+		"-U" + o.UUID,
+		"-T" + strconv.FormatInt(o.Epoch.Unix(), 10), "--all-time",
+		// What is packed must not depend on how many processors there are.
+		"--workers=1",
+	}
+	if o.Compression == "" {
+		return args, nil
+	}
+	args = append(args, "-z"+o.Compression, "-C"+strconv.Itoa(o.ClusterSize))
+	extended := "-Eztailpacking"
+	if o.Fragments {
+		extended = "-Efragments,ztailpacking"
+	}
+	if o.Dedupe {
+		extended += ",dedupe"
+	}
+	return append(args, extended), nil
+}
+
+// EROFS writes t as an erofs image to the file out, whole or not at all. Equal
+// trees and options make equal images, bit by bit. The tree reaches mkfs.erofs
+// as a tar stream: owners need no root, and nothing lies on disk between.
+func (t *Tools) EROFS(ctx context.Context, files *tree.Tree, out string, o Options) error {
+	args, err := o.args()
+	if err != nil {
+		return fmt.Errorf("make erofs: %w", err)
+	}
+	// The image is written in a directory beside it, and so is what mkfs.erofs
+	// keeps for itself meanwhile.
+	tmp, err := os.MkdirTemp(filepath.Dir(out), ".erofs-")
+	if err != nil {
+		return fmt.Errorf("make erofs: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	image := filepath.Join(tmp, "image")
+	if err := t.mkfs(ctx, files, tmp, append(args, image), o.Epoch); err != nil {
+		return fmt.Errorf("make erofs: %w", err)
+	}
+	if err := syncFile(image); err != nil {
+		return fmt.Errorf("make erofs: %w", err)
+	}
+	if err := os.Rename(image, out); err != nil {
+		return fmt.Errorf("make erofs: %w", err)
+	}
+	return nil
+}
+
+// mkfs runs mkfs.erofs and feeds it.
+func (t *Tools) mkfs(ctx context.Context, files *tree.Tree, tmp string, args []string, epoch time.Time) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := t.command(ctx, mkfsErofs, args...)
+	c.Env = append(c.Env, "TMPDIR="+tmp, "SOURCE_DATE_EPOCH="+strconv.FormatInt(epoch.Unix(), 10))
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	c.Stdin = r
+	fed := make(chan error, 1)
+	go func() {
+		defer w.Close()
+		b := bufio.NewWriterSize(w, 1<<20)
+		err := files.Tar(b, epoch)
+		if err == nil {
+			err = b.Flush()
+		}
+		if err != nil {
+			cancel() // half a stream must not become an image
+		}
+		fed <- err
+	}()
+	err = run(c, mkfsErofs)
+	_ = r.Close() // nobody reads any more: the writer must not wait
+	// mkfs.erofs ends well only when it has read the end of the stream; it need
+	// not read what may follow.
+	if fedErr := <-fed; fedErr != nil && !errors.Is(fedErr, syscall.EPIPE) {
+		return fmt.Errorf("write tree: %w", fedErr)
+	}
+	return err
+}
+
+func syncFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
