@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -20,6 +21,7 @@ type cluster struct {
 	dir        string // to remove
 	writ       string
 	process    *exec.Cmd
+	second     *second // nil: one node
 }
 
 // startCluster starts `writ up` in a network namespace, or takes the cluster
@@ -48,8 +50,15 @@ func (c *cluster) up(ctx context.Context, cfg config) error {
 		return fmt.Errorf("start loopback: %w: %s", err, out)
 	}
 	args := []string{"up", "--seed", "", "--data-dir", filepath.Join(c.dir, "data")}
-	if !cfg.agent {
+	switch {
+	case !cfg.agent:
 		args = []string{"server", "--no-agent", "--data-dir", filepath.Join(c.dir, "data")}
+	case cfg.nodes > 1:
+		c.second = &second{cluster: c}
+		if err := c.second.cable(ctx); err != nil {
+			return err
+		}
+		args = append(args, "--listen", "0.0.0.0:6443", "--node-ip", firstIP)
 	}
 	out, err := os.Create(filepath.Join(cfg.results, "writ.log"))
 	if err != nil {
@@ -64,7 +73,13 @@ func (c *cluster) up(ctx context.Context, cfg config) error {
 	if err := c.await(ctx, cfg); err != nil {
 		return fmt.Errorf("%w; its log is %s", err, out.Name())
 	}
-	return c.load(ctx, cfg)
+	if c.second == nil {
+		return c.load(ctx, cfg, filepath.Join(c.dir, "data"))
+	}
+	if err := c.second.join(ctx, cfg); err != nil {
+		return err
+	}
+	return errors.Join(c.load(ctx, cfg, filepath.Join(c.dir, "data")), c.load(ctx, cfg, c.second.data()))
 }
 
 // await polls until the node is ready, or the API where there is none.
@@ -85,8 +100,8 @@ func (c *cluster) await(ctx context.Context, cfg config) error {
 	}
 }
 
-// load puts image archives into the node's containerd.
-func (c *cluster) load(ctx context.Context, cfg config) error {
+// load puts image archives into the containerd of a node.
+func (c *cluster) load(ctx context.Context, cfg config, data string) error {
 	if cfg.images == "" || !cfg.agent {
 		return nil
 	}
@@ -95,17 +110,17 @@ func (c *cluster) load(ctx context.Context, cfg config) error {
 		return err
 	}
 	for _, f := range files {
-		if out, err := c.command(ctx, "ctr", "--address", c.socket(), "--namespace", "writ", "images", "import", f).CombinedOutput(); err != nil {
+		if out, err := c.command(ctx, "ctr", "--address", socket(data), "--namespace", "writ", "images", "import", f).CombinedOutput(); err != nil {
 			return fmt.Errorf("load %s: %w: %s", f, err, out)
 		}
 	}
 	return nil
 }
 
-// socket of the node's own containerd: its folder is named after the data
+// socket of a node's own containerd: its folder is named after the data
 // directory (nodeagent/runtime/containerd.RunDir).
-func (c *cluster) socket() string {
-	sum := sha256.Sum256([]byte(filepath.Join(c.dir, "data", "containerd")))
+func socket(data string) string {
+	sum := sha256.Sum256([]byte(filepath.Join(data, "containerd")))
 	return filepath.Join("/run/writ", hex.EncodeToString(sum[:4]), "containerd.sock")
 }
 
@@ -124,6 +139,9 @@ func (c *cluster) stop() {
 		return
 	}
 	ctx := context.Background()
+	if c.second != nil {
+		c.second.stop()
+	}
 	if c.process != nil {
 		_ = c.process.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it has ended
 		_ = c.process.Wait()                          //nolint:errcheck // it was told to

@@ -3,8 +3,8 @@
 //
 //	suite -focus 'Secrets' -skip 'pods'
 //
-// It starts `writ up` in a network namespace of its own, with a data directory
-// that it removes, and runs e2e.test there; or it uses the cluster of
+// It starts `writ up` in a network namespace of its own, and a machine that joins
+// in another, with data directories that it removes, and runs e2e.test there; or it uses the cluster of
 // -kubeconfig. The table has a row for every [Conformance] spec of the groups
 // that concern the API; a run replaces the rows of the specs that it ran and
 // leaves the others.
@@ -39,7 +39,7 @@ type config struct {
 	results            string
 	failures           string
 	agent              bool
-	shards             int
+	shards, nodes      int
 }
 
 // groups are the owners of the specs in the table.
@@ -58,6 +58,7 @@ func main() {
 	flag.StringVar(&cfg.failures, "failures", "", "append the errors of failed specs to this `file`")
 	flag.StringVar(&cfg.images, "images", "", "image archives (`*.tar` of a directory) to load into the node before")
 	flag.IntVar(&cfg.shards, "shards", 3, "processes beside each other; most specs wait most of their time")
+	flag.IntVar(&cfg.nodes, "nodes", 2, "machines of the cluster: 1 or 2")
 	flag.BoolVar(&cfg.agent, "agent", true, "run a node too; needs root")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

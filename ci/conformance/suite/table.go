@@ -41,7 +41,7 @@ func readTable(path string) (*table, error) {
 func (t *table) keep(all []string) {
 	rows := map[string]row{}
 	for _, name := range all {
-		rows[name] = row{notRun, reason(name)}
+		rows[name] = row{notRun, notAsked}
 		if r, ok := t.rows[name]; ok && r.result != notRun {
 			rows[name] = r
 		}
