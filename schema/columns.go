@@ -103,6 +103,8 @@ var ColumnFuncs = map[string]string{
 
 	// Our own group.
 	"repositoryApplied": `first 12 digits of status.applied`,
+	"nodeImageDigest":   `first 12 digits of spec.digest`,
+	"nodeImageFailed":   `number of status.failed`,
 	"commitReady":       `status.ready and status.objects: "3/5"`,
 	"commitSubject":     `first line of spec.message`,
 }

@@ -1345,6 +1345,53 @@ var Resources = linked([]*Resource{
 			return &v1alpha1.InventoryList{TypeMeta: metav1.TypeMeta{Kind: "InventoryList", APIVersion: "writ.dev/v1alpha1"}}
 		},
 	},
+	{
+		Group: "writ.dev", Version: "v1alpha1", Kind: "NodePool", ListKind: "NodePoolList",
+		Plural: "nodepools", Singular: "nodepool",
+		Categories:    []string{"writ"},
+		Status:        true,
+		StoragePrefix: "writ.dev/nodepools",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Image", Type: "string", Path: "spec.image", Description: "Image is the name of the NodeImage that the nodes run. Empty: their operating system is left alone."},
+			{Name: "Nodes", Type: "integer", Path: "status.nodes", Description: "Nodes is how many belong to the pool."},
+			{Name: "Updated", Type: "integer", Path: "status.updated", Description: "Updated is how many run what the pool says, those in Foreign not among them."},
+			{Name: "Ready", Type: "string", Func: "readyCondition", Description: "Whether every node runs what the pool says, and is ready."},
+			{Name: "Paused", Type: "boolean", Path: "spec.update.paused", Description: "Paused lets no further node begin. The one in work is brought to its end."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Unavailable", Type: "integer", Path: "status.unavailable", Description: "Unavailable is how many are not ready, or are being drained or rebooted.", Priority: 1},
+			{Name: "Message", Type: "string", Path: "status.message", Description: "Message says in a sentence how the pool is.", Priority: 1},
+		},
+		New: func() Object {
+			return &v1alpha1.NodePool{TypeMeta: metav1.TypeMeta{Kind: "NodePool", APIVersion: "writ.dev/v1alpha1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &v1alpha1.NodePoolList{TypeMeta: metav1.TypeMeta{Kind: "NodePoolList", APIVersion: "writ.dev/v1alpha1"}}
+		},
+	},
+	{
+		Group: "writ.dev", Version: "v1alpha1", Kind: "NodeImage", ListKind: "NodeImageList",
+		Plural: "nodeimages", Singular: "nodeimage",
+		Categories:    []string{"writ"},
+		Status:        true,
+		StoragePrefix: "writ.dev/nodeimages",
+		Columns: []Column{
+			{Name: "Name", Type: "string", Format: "name", Path: "metadata.name", Description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"},
+			{Name: "Version", Type: "string", Path: "spec.version", Description: "Version is the version that the image says of itself, without a leading \"v\": 1.4.2 (semver.org 2.0.0). A node that runs it reports it."},
+			{Name: "Digest", Type: "string", Func: "nodeImageDigest", Description: "Digest of the bundle: \"sha256:\" and 64 hexadecimal digits. What a source sends is trusted by this alone."},
+			{Name: "Failed", Type: "integer", Func: "nodeImageFailed", Description: "On how many nodes the image has failed."},
+			{Name: "Age", Type: "string", Func: "age", Description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"},
+			{Name: "Arch", Type: "string", Path: "spec.arch", Description: "Arch is the machine that the image is for: amd64 or arm64. Default amd64.", Priority: 1},
+			{Name: "URL", Type: "string", Path: "spec.source.url", Description: "URL is https:// or http://; the digest protects the content either way.", Priority: 1},
+		},
+		Immutable: []string{"spec.version", "spec.digest", "spec.size", "spec.arch"},
+		New: func() Object {
+			return &v1alpha1.NodeImage{TypeMeta: metav1.TypeMeta{Kind: "NodeImage", APIVersion: "writ.dev/v1alpha1"}}
+		},
+		NewList: func() metav1.ListInterface {
+			return &v1alpha1.NodeImageList{TypeMeta: metav1.TypeMeta{Kind: "NodeImageList", APIVersion: "writ.dev/v1alpha1"}}
+		},
+	},
 })
 
 // storedAs are the versions that are kept as another one.

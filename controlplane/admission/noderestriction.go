@@ -16,6 +16,7 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // NodeRestriction keeps a node to itself and its pods where the authorizer
@@ -101,6 +102,9 @@ func checkNode(a *registry.Attributes, name string) error {
 		return nil
 	}
 	old, ok := a.Old.(*corev1.Node)
+	if bad := orders(object, old); len(bad) > 0 {
+		return fmt.Errorf("node %q is not allowed to modify the annotations: %s", name, strings.Join(bad, ", "))
+	}
 	if !ok {
 		if object.Spec.ConfigSource != nil {
 			return fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", name)
@@ -146,6 +150,23 @@ func restricted(labels, old map[string]string) []string {
 			bad = append(bad, k)
 		case slices.Contains(kubeletLabels, k), under(domain, corev1.LabelNamespaceSuffixKubelet), under(domain, corev1.LabelNamespaceSuffixNode):
 		case under(domain, "kubernetes.io"), under(domain, "k8s.io"):
+			bad = append(bad, k)
+		}
+	}
+	return bad
+}
+
+// orders returns the changed annotations of our own domain by which others tell
+// a node what to do; old is nil for a new node.
+func orders(object, old *corev1.Node) []string {
+	var before map[string]string
+	if old != nil {
+		before = old.Annotations
+	}
+	var bad []string
+	for _, k := range slices.Sorted(maps.Keys(changed(object.Annotations, before))) {
+		domain, _, _ := strings.Cut(k, "/")
+		if domain == v1alpha1.GroupVersion.Group && !slices.Contains(v1alpha1.AgentAnnotations, k) {
 			bad = append(bad, k)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 func pod(name string, opts ...func(*corev1.Pod)) *corev1.Pod {
@@ -179,6 +180,13 @@ func TestNodeRestriction(t *testing.T) {
 	key := schema.Key{Name: "a"}
 	wantRefused(t, change(c, nodeA, key, "", func(n *corev1.Node) { n.Spec.Taints = nil }), "is not allowed to modify taints")
 	wantRefused(t, change(c, nodeA, key, "", func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "" }), "is not allowed to modify labels: node-role.kubernetes.io/control-plane")
+	// A node reports on its image, and takes no orders from itself.
+	if err := change(c, nodeA, key, "", func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.ImageAnnotation, "1.2.3") }); err != nil {
+		t.Errorf("own image: %v", err)
+	}
+	wantRefused(t, change(c, nodeA, key, "", func(n *corev1.Node) {
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.RebootAnnotation, "writ-1.2.3")
+	}), "is not allowed to modify the annotations: writ.dev/reboot")
 	if err := change(c, nodeA, key, "status", func(n *corev1.Node) { n.Status.Phase = corev1.NodeRunning }); err != nil {
 		t.Errorf("own status: %v", err)
 	}

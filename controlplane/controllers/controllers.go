@@ -32,6 +32,7 @@ import (
 	"github.com/writ-os/writ/controlplane/controllers/namespace"
 	"github.com/writ-os/writ/controlplane/controllers/nodeipam"
 	"github.com/writ-os/writ/controlplane/controllers/nodelifecycle"
+	"github.com/writ-os/writ/controlplane/controllers/nodepool"
 	"github.com/writ-os/writ/controlplane/controllers/poddisruption"
 	"github.com/writ-os/writ/controlplane/controllers/podgc"
 	"github.com/writ-os/writ/controlplane/controllers/pvcprotection"
@@ -194,6 +195,7 @@ func (s *set) nodes() {
 	s.add("nodelifecycle", 4, nodelifecycle.New(nodelifecycle.Config{Tools: s.recording("node-controller"), Grace: c.NodeGrace}))
 	s.add("tainteviction", 4, tainteviction.New(s.recording("taint-eviction-controller")))
 	s.add("nodeipam", 1, nodeipam.New(nodeipam.Config{Tools: s.recording("cidrAllocator"), PodCIDR: c.PodCIDR}))
+	s.add("nodepool", 1, nodepool.New(s.recording("nodepool-controller")))
 	s.add("podgc", 1, podgc.New(podgc.Config{Tools: s.tools}))
 }
 

@@ -54,6 +54,8 @@ func coreRules(rules map[*schema.Resource]*rule) {
 	rules[schema.ResourceFor[*v1alpha1.Cluster]()] = &rule{generation: true}
 	rules[schema.ResourceFor[*v1alpha1.Repository]()] = &rule{generation: true}
 	rules[schema.ResourceFor[*v1alpha1.Commit]()] = &rule{generation: true}
+	rules[schema.ResourceFor[*v1alpha1.NodePool]()] = &rule{generation: true}
+	rules[schema.ResourceFor[*v1alpha1.NodeImage]()] = &rule{generation: true}
 }
 
 func nodeUpdate(o, old schema.Object) field.ErrorList {

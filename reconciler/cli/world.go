@@ -138,6 +138,9 @@ func kindsOf(ctx context.Context, trees []render.Tree, w reconciler.World, serve
 			}
 		}
 	}
+	if kinds[resource("NodePool")] || kinds[resource("NodeImage")] { // what a plan says of reboots needs all three
+		kinds[resource("NodePool")], kinds[resource("NodeImage")], kinds[resource("Node")] = true, true, true
+	}
 	return kinds
 }
 
@@ -148,6 +151,18 @@ type liveObjects map[render.Ref]schema.Object
 func (l liveObjects) Get(r *schema.Resource, key schema.Key) (schema.Object, bool) {
 	o, ok := l[render.Ref{Resource: r, Key: key}]
 	return o, ok
+}
+
+// List returns what was read of a kind, by key.
+func (l liveObjects) List(r *schema.Resource, namespace string) []schema.Object {
+	var out []schema.Object
+	for ref, o := range l {
+		if ref.Resource == r && (namespace == "" || ref.Key.Namespace == namespace) {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(a, b schema.Object) int { return cmp.Compare(schema.KeyOf(a).String(), schema.KeyOf(b).String()) })
+	return out
 }
 
 // read returns the content of a file of a tree.

@@ -163,6 +163,10 @@ func other(o schema.Object) Health {
 		return apiService(o)
 	case *v1alpha1.Repository:
 		return repository(o)
+	case *v1alpha1.NodePool:
+		return nodePool(o)
+	case *v1alpha1.NodeImage:
+		return nodeImage(o)
 	}
 	return healthy()
 }

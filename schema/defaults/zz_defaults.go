@@ -120,6 +120,10 @@ func apply(o schema.Object) {
 		defaultCluster(o)
 	case *v1alpha1.Repository:
 		defaultRepository(o)
+	case *v1alpha1.NodePool:
+		defaultNodePool(o)
+	case *v1alpha1.NodeImage:
+		defaultNodeImage(o)
 	}
 }
 
@@ -765,6 +769,26 @@ func defaultNode(o *corev1.Node) {
 	defaultNodeStatus(&o.Status)
 }
 
+func defaultNodeImage(o *v1alpha1.NodeImage) {
+	defaultNodeImageSpec(&o.Spec)
+}
+
+func defaultNodeImageSpec(o *v1alpha1.NodeImageSpec) {
+	if o.Arch == "" {
+		o.Arch = "amd64"
+	}
+}
+
+func defaultNodePool(o *v1alpha1.NodePool) {
+	defaultNodePoolSpec(&o.Spec)
+}
+
+func defaultNodePoolSpec(o *v1alpha1.NodePoolSpec) {
+	if o.RebootWindow != nil {
+		defaultRebootWindow(o.RebootWindow)
+	}
+}
+
 func defaultNodeStatus(o *corev1.NodeStatus) {
 	setNodeStatus(o)
 	defaultResourceList(o.Capacity)
@@ -1005,6 +1029,12 @@ func defaultRBDVolumeSource(o *corev1.RBDVolumeSource) {
 	}
 	if o.Keyring == "" {
 		o.Keyring = "/etc/ceph/keyring"
+	}
+}
+
+func defaultRebootWindow(o *v1alpha1.RebootWindow) {
+	if o.Timezone == "" {
+		o.Timezone = "UTC"
 	}
 }
 

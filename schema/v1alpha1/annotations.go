@@ -30,3 +30,84 @@ const (
 	ArgoWaveAnnotation    = "argocd.argoproj.io/sync-wave"
 	ArgoOptionsAnnotation = "argocd.argoproj.io/sync-options"
 )
+
+// Annotations on a Node by which the nodepool controller says what the node's
+// operating system shall become. The controller alone writes them, the node
+// reads them and may not change them.
+//
+// DesiredImage is the order that all else hangs on: without it the agent keeps
+// the image that runs, throws away what it has staged, forgets a failure
+// (UpdateFailedAnnotation) and says UpdateIdle. The controller takes it away
+// before it names another image, and again when the node has arrived.
+const (
+	// DesiredImageAnnotation is the name of a NodeImage: fetch it, check it
+	// against its digest, and write it to the slot that is not running, now.
+	DesiredImageAnnotation = "writ.dev/desired-image"
+	// DesiredKernelArgumentsAnnotation are the kernel arguments to stage with the
+	// desired image, joined by spaces. It comes and goes with DesiredImage.
+	DesiredKernelArgumentsAnnotation = "writ.dev/desired-kernel-arguments"
+	// RebootAnnotation is the name of the NodeImage to reboot into, now. It is
+	// set when the node is cordoned and drained. An agent that has another image
+	// staged, or none, refuses by UpdateFailedAnnotation.
+	RebootAnnotation = "writ.dev/reboot"
+	// CordonedByAnnotation has the value CordonedByNodePool where the controller
+	// made the node unschedulable, so that the cordon of a person stays.
+	CordonedByAnnotation = "writ.dev/cordoned-by"
+	// UpdateStepAnnotation is the controller's own note of what it does with the
+	// node, and since when: "Draining 2026-11-22T02:00:00Z". Nodes with one are in
+	// work.
+	UpdateStepAnnotation = "writ.dev/update-step"
+)
+
+// CordonedByNodePool is the value of CordonedByAnnotation.
+const CordonedByNodePool = "nodepool"
+
+// Annotations on a Node by which its agent says how it is doing. The agent
+// alone writes them. A node without ImageAnnotation was not made from an image
+// of ours: the controller leaves it alone.
+const (
+	// ImageAnnotation is the version that runs: spec.version of a NodeImage.
+	ImageAnnotation = "writ.dev/image"
+	// KernelArgumentsAnnotation is KernelArgumentsHash of the arguments that the
+	// running kernel was given from the pool.
+	KernelArgumentsAnnotation = "writ.dev/kernel-arguments"
+	// UpdatePhaseAnnotation is an UpdatePhase.
+	UpdatePhaseAnnotation = "writ.dev/update-phase"
+	// UpdateMessageAnnotation says in a sentence what the phase means here.
+	UpdateMessageAnnotation = "writ.dev/update-message"
+	// UpdateFailedAnnotation is the name of the NodeImage that failed here: it
+	// could not be staged, or did not boot to a healthy node and the one before
+	// runs again. What another try may mend (the source does not answer) is no
+	// failure.
+	UpdateFailedAnnotation = "writ.dev/update-failed"
+)
+
+// AgentAnnotations are those of writ.dev/ that a node may write on itself. What
+// the others of that domain say to nodes is not theirs to change.
+var AgentAnnotations = []string{ImageAnnotation, KernelArgumentsAnnotation, UpdatePhaseAnnotation, UpdateMessageAnnotation, UpdateFailedAnnotation}
+
+// UpdatePhase is how far a node is on the way to its desired image.
+type UpdatePhase string
+
+// The phases in their order. Staged ends the preparation; Rebooting and Trying
+// (booted, not yet found good) end in Idle, when the image is kept, or in
+// Failed.
+const (
+	UpdateIdle        UpdatePhase = "Idle"
+	UpdateDownloading UpdatePhase = "Downloading"
+	UpdateWriting     UpdatePhase = "Writing"
+	UpdateStaged      UpdatePhase = "Staged"
+	UpdateRebooting   UpdatePhase = "Rebooting"
+	UpdateTrying      UpdatePhase = "Trying"
+	UpdateFailed      UpdatePhase = "Failed"
+)
+
+// Annotations that people write.
+const (
+	// RetryAnnotation on a NodeImage forgets that it failed, once for each new
+	// value: a date, a word.
+	RetryAnnotation = "writ.dev/retry"
+	// EvictableAnnotation with the value "true" on a pod that no controller
+	// owns lets a drain evict it. Nobody makes it anew elsewhere.
+	EvictableAnnotation = "writ.dev/evictable"
+)

@@ -16,6 +16,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Repository{}, &RepositoryList{},
 		&Commit{}, &CommitList{},
 		&Inventory{}, &InventoryList{},
+		&NodePool{}, &NodePoolList{},
+		&NodeImage{}, &NodeImageList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

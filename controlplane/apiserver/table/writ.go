@@ -13,6 +13,11 @@ var _ = register(map[string]func(*Row) any{
 		applied := r.Object.(*v1alpha1.Repository).Status.Applied
 		return applied[:min(12, len(applied))]
 	},
+	"nodeImageDigest": func(r *Row) any {
+		digest := strings.TrimPrefix(r.Object.(*v1alpha1.NodeImage).Spec.Digest, "sha256:")
+		return digest[:min(12, len(digest))]
+	},
+	"nodeImageFailed": func(r *Row) any { return len(r.Object.(*v1alpha1.NodeImage).Status.Failed) },
 	"commitReady": func(r *Row) any {
 		s := r.Object.(*v1alpha1.Commit).Status
 		return fmt.Sprintf("%d/%d", s.Ready, s.Objects)

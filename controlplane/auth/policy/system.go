@@ -35,13 +35,13 @@ func NodeRules() []rbacv1.PolicyRule {
 }
 
 // ownNodeRules are what a node of ours needs besides: it routes, filters and
-// resolves names by itself.
+// resolves names by itself, and updates its operating system.
 func ownNodeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(read, core, "endpoints namespaces services"),
 		rule(read, discovery, "endpointslices"),
 		rule(read, networking, "networkpolicies"),
-		rule(read, writ, "clusters"),
+		rule(read, writ, "clusters nodeimages nodepools"),
 	}
 }
 

@@ -1,0 +1,46 @@
+package health
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// nodePool is healthy when all its nodes run what it says and are ready. One
+// that has stopped is degraded, so that the commit that names a bad image fails
+// with the words of the pool. One that is paused, or waits for its reboot
+// window, is as its author wants it to be, and holds nobody up.
+func nodePool(p *v1alpha1.NodePool) Health {
+	if p.Status.ObservedGeneration < p.Generation || len(p.Status.Conditions) == 0 {
+		return progressing(notSeen)
+	}
+	ready := metav1.Condition{Status: metav1.ConditionUnknown}
+	for _, c := range p.Status.Conditions {
+		switch {
+		case c.Type == v1alpha1.NodePoolDegraded && c.Status == metav1.ConditionTrue:
+			return degraded("%s", c.Message)
+		case c.Type == v1alpha1.NodePoolReady:
+			ready = c
+		}
+	}
+	switch {
+	case ready.Status == metav1.ConditionTrue:
+		return healthy()
+	case ready.Reason == "Paused", ready.Reason == "OutsideWindow":
+		return Health{Healthy, ready.Message}
+	}
+	return progressing("%s", ready.Message)
+}
+
+// nodeImage is healthy unless it has failed on a node.
+func nodeImage(i *v1alpha1.NodeImage) Health {
+	if len(i.Status.Failed) == 0 {
+		return healthy()
+	}
+	f := i.Status.Failed[0]
+	text := "failed on node " + f.Node
+	if f.Message != "" {
+		text += ": " + f.Message
+	}
+	return degraded("%s", text)
+}

@@ -1,0 +1,147 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// NodePool says which operating system some nodes run, how it is set up, and
+// how carefully they are brought there: staged ahead, then one after the other
+// cordoned, drained, rebooted, and watched until they are well.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type NodePool struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   NodePoolSpec   `json:"spec"`
+	Status NodePoolStatus `json:"status,omitempty"`
+}
+
+// NodePoolSpec is what Git says of the nodes.
+type NodePoolSpec struct {
+	// Selector chooses nodes by their labels; an empty one chooses all. A node
+	// belongs to one pool: of those that choose it the one with the highest
+	// priority, of several the first by name.
+	Selector metav1.LabelSelector `json:"selector"`
+	// Priority decides between pools that choose the same node.
+	Priority int32 `json:"priority,omitempty"`
+	// Image is the name of the NodeImage that the nodes run. Empty: their
+	// operating system is left alone.
+	Image string `json:"image,omitempty"`
+	// Update is how carefully nodes are brought to the image.
+	Update NodePoolUpdate `json:"update,omitempty"`
+	// RebootWindow is when nodes may be drained and rebooted. Absent: always.
+	RebootWindow *RebootWindow `json:"rebootWindow,omitempty"`
+	// KernelArguments are added to those of the image. A change reboots the nodes
+	// as a change of the image does.
+	KernelArguments []string `json:"kernelArguments,omitempty"`
+	// Sysctls are kernel parameters by name: net.core.somaxconn. The agents set
+	// them without a reboot.
+	Sysctls map[string]string `json:"sysctls,omitempty"`
+	// TimeServers are names or addresses of NTP servers. None: those of the image.
+	TimeServers []string `json:"timeServers,omitempty"`
+	// Registries say how nodes reach registries of container images.
+	Registries []NodeRegistry `json:"registries,omitempty"`
+}
+
+// NodePoolUpdate is how carefully nodes are brought to an image.
+type NodePoolUpdate struct {
+	// MaxUnavailable is how many nodes of the pool may be away at a time, those
+	// that are not ready for another reason among them: a number from 1, or a
+	// part of the pool ("10%", rounded down, at least one). Control-plane nodes
+	// go one at a time in the whole cluster whatever it says. Default 1.
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// DrainTimeout is how long the pods of a node may take to leave. After it no
+	// other node begins, the pool is Degraded and says what holds the drain up;
+	// the drain goes on when that has gone. Default 10m.
+	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
+	// Settle is how long an updated node must be ready before the next one
+	// begins. Default 30s.
+	Settle *metav1.Duration `json:"settle,omitempty"`
+	// Paused lets no further node begin. The one in work is brought to its end.
+	Paused bool `json:"paused,omitempty"`
+}
+
+// RebootWindow is a time that comes again every week, or every day.
+type RebootWindow struct {
+	// Days on which the window opens: Mon, Tue, Wed, Thu, Fri, Sat, Sun. None:
+	// every day.
+	Days []string `json:"days,omitempty"`
+	// Start is when it opens by the clock of the time zone: "02:00". Where the
+	// clock jumps over it, the window opens at the jump; where the clock shows it
+	// twice, the first time.
+	Start string `json:"start"`
+	// Duration is how long it stays open, past midnight too. At most a week.
+	Duration metav1.Duration `json:"duration"`
+	// Timezone is a name of the IANA time zone database: Europe/Berlin. Default
+	// UTC.
+	Timezone string `json:"timezone,omitempty"`
+}
+
+// NodeRegistry is how nodes reach one registry of container images.
+type NodeRegistry struct {
+	// Host is the registry as images name it: docker.io, registry.example.com:5000.
+	Host string `json:"host"`
+	// Mirrors are URLs that are asked before the registry itself, in this order.
+	Mirrors []string `json:"mirrors,omitempty"`
+}
+
+// The conditions of a NodePool.
+const (
+	// NodePoolReady: every node runs what the pool says, and is ready.
+	NodePoolReady = "Ready"
+	// NodePoolProgressing: there are nodes to be updated, and nothing has
+	// stopped the pool.
+	NodePoolProgressing = "Progressing"
+	// NodePoolDegraded: the pool has stopped and needs somebody. Its message says
+	// what to do.
+	NodePoolDegraded = "Degraded"
+)
+
+// NodePoolStatus is how far the nodes have come.
+type NodePoolStatus struct {
+	// ObservedGeneration is the generation that the rest speaks of.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Image is the NodeImage that the rest speaks of.
+	Image string `json:"image,omitempty"`
+	// Nodes is how many belong to the pool.
+	Nodes int32 `json:"nodes"`
+	// Foreign is how many of them were not made from an image of ours, and are
+	// left alone.
+	Foreign int32 `json:"foreign,omitempty"`
+	// Updated is how many run what the pool says, those in Foreign not among
+	// them.
+	Updated int32 `json:"updated"`
+	// Ready is how many are ready.
+	Ready int32 `json:"ready"`
+	// Unavailable is how many are not ready, or are being drained or rebooted.
+	Unavailable int32 `json:"unavailable,omitempty"`
+	// Current are the nodes in work, at most 20.
+	Current []NodePoolNode `json:"current,omitempty"`
+	// Message says in a sentence how the pool is.
+	Message string `json:"message,omitempty"`
+	// Conditions: Ready, Progressing and Degraded.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// NodePoolNode is a node in work.
+type NodePoolNode struct {
+	Node string `json:"node"`
+	// Step is Draining, Rebooting, Settling or Unsettled (it came back and is not
+	// ready).
+	Step string `json:"step"`
+	// Since is when the step began.
+	Since metav1.Time `json:"since"`
+	// Message says what is waited for.
+	Message string `json:"message,omitempty"`
+}
+
+// NodePoolList is a list of NodePool.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+type NodePoolList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodePool `json:"items"`
+}
