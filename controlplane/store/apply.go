@@ -14,7 +14,8 @@ import (
 
 // follow applies what etcd has stored until ctx is done. It is the only
 // goroutine that changes the tables.
-func (s *Store) follow(ctx context.Context, responses <-chan mvcc.WatchResponse) error {
+func (s *Store) follow(ctx context.Context, watch mvcc.WatchStream) error {
+	responses := watch.Chan()
 	for {
 		select {
 		case <-ctx.Done():
@@ -26,11 +27,16 @@ func (s *Store) follow(ctx context.Context, responses <-chan mvcc.WatchResponse)
 			batch := wr.Events
 			// What has queued up meanwhile becomes one state. A response holds
 			// whole revisions, so no state holds half of one.
-			for n := len(responses); n > 0; n-- {
+			for n := len(responses); n > 0 && wr.CompactRevision == 0; n-- {
 				wr = <-responses
 				batch = append(batch, wr.Events...)
 			}
 			s.apply(batch)
+			if wr.CompactRevision != 0 {
+				if err := s.reload(ctx, watch, wr.WatchID); err != nil {
+					return err
+				}
+			}
 		case c := <-s.prepared:
 			c.done <- s.alter(c)
 		}

@@ -27,7 +27,9 @@ func (s *Store) compactLoop(ctx context.Context) error {
 				}
 			}
 		case <-history.C:
-			if err := s.compact(ctx, mark); err != nil && ctx.Err() == nil {
+			if !s.IsLeader() {
+				// What one drops, all drop.
+			} else if err := s.compact(ctx, mark); err != nil && ctx.Err() == nil {
 				s.log.Warn("compaction put off", "err", err)
 			}
 			mark = s.Version().Main()

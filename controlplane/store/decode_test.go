@@ -64,11 +64,13 @@ func TestKeyspace(t *testing.T) {
 	}
 }
 
-func TestZapBridge(t *testing.T) {
+func TestEtcdLog(t *testing.T) {
 	var out bytes.Buffer
-	log, fatal := zapBridge(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo})))
+	bridge := newEtcdLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo})))
+	log := bridge.zap()
 	log.Info("quiet")
 	log.With(zap.Int("a", 1)).Warn("careful", zap.String("b", "x"))
+	log.With(zap.Int("a", 2)).Warn("careful", zap.String("b", "x")) // again
 	log.Warn("Failed to detect schema version")
 	done := make(chan struct{})
 	go func() {
@@ -77,7 +79,7 @@ func TestZapBridge(t *testing.T) {
 		t.Error("Fatal returned")
 	}()
 	<-done
-	if msg := <-fatal; msg != "disk is gone path=/x" {
+	if msg := <-bridge.fatal; msg != "disk is gone path=/x" {
 		t.Errorf("fatal message is %q", msg)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -21,6 +21,11 @@ var ErrNotKept = errors.New("resource is not kept")
 // be stored or not. Read again before the next try.
 var ErrUnknownOutcome = errors.New("outcome of the transaction is unknown")
 
+// ErrUnavailable says that the majority of the servers, or etcd's ear, cannot be
+// reached now. Nothing of a transaction was stored; what would be read may be
+// old. It passes by itself.
+var ErrUnavailable = errors.New("store is unavailable")
+
 // ConflictError says that the precondition of a write did not hold. Nothing of
 // the transaction was stored, and the copy has reached the state that refused.
 type ConflictError struct {

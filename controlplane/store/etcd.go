@@ -4,28 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"syscall"
 	"time"
 
-	"go.etcd.io/etcd/client/pkg/v3/types"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/config"
-	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 )
 
-// etcdServer is the single member of etcd in this process.
+// etcdServer is the member of etcd in this process.
 type etcdServer struct {
 	server *etcdserver.EtcdServer
-	fatal  <-chan string
+	log    *etcdLog
 	broken bool
 	lock   *os.File // of the directory
+	peers  *peers   // nil when alone
 }
 
-// openEtcd starts etcd without any listener and waits until it leads.
-func openEtcd(ctx context.Context, cfg Config) (*etcdServer, error) {
+// openEtcd starts etcd and waits until it is in step with its leader. Alone it
+// has no listener, and leads. inStep answers the leader that asks whether this
+// member is in step.
+func openEtcd(ctx context.Context, cfg Config, inStep http.HandlerFunc) (*etcdServer, error) {
 	if cfg.Dir == "" {
 		return nil, fmt.Errorf("no directory given")
+	}
+	if cfg.Members != nil {
+		if err := cfg.Members.check(); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
@@ -37,11 +45,11 @@ func openEtcd(ctx context.Context, cfg Config) (*etcdServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := startEtcd(ctx, cfg)
-	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+	e := &etcdServer{lock: lock, log: newEtcdLog(cfg.Log)}
+	if err := e.start(ctx, cfg, inStep); err != nil {
+		e.close()
+		return nil, err
 	}
-	e.lock = lock
 	return e, nil
 }
 
@@ -58,30 +66,37 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-func startEtcd(ctx context.Context, cfg Config) (*etcdServer, error) {
-	log, fatal := zapBridge(cfg.Log)
+func (e *etcdServer) start(ctx context.Context, cfg Config, inStep http.HandlerFunc) error {
 	sc, err := serverConfig(cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	sc.Logger = log
+	sc.Logger = e.log.zap()
+	if cfg.Members != nil {
+		// Before etcd, which asks the others, so that nobody waits in vain.
+		if e.peers, err = listenPeers(cfg.Members, sc.PeerDialTimeout()); err != nil {
+			return err
+		}
+		if err := memberConfig(ctx, &sc, cfg.Members, e.peers.client); err != nil {
+			return err
+		}
+	}
 	server, err := newServer(sc)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	e.server = server
 	server.Start()
-	e := &etcdServer{server: server, fatal: fatal}
-	select {
-	case <-server.ReadyNotify():
-		return e, nil
-	case msg := <-fatal:
-		return nil, fmt.Errorf("etcd stopped: %s", msg)
-	case <-server.StopNotify():
-		return nil, fmt.Errorf("etcd stopped while it started")
-	case <-ctx.Done():
-		e.close()
-		return nil, ctx.Err()
+	if cfg.Members == nil {
+		return e.await(ctx, e.awaitLead)
 	}
+	e.peers.serve(sc.Logger, server, inStep)
+	return e.await(ctx, func(ctx context.Context) error {
+		if err := e.awaitStep(ctx); err != nil {
+			return err
+		}
+		return e.moveTo(ctx, cfg.Members.URL)
+	})
 }
 
 // newServer keeps etcd's panics on damaged data from looking like ours.
@@ -94,53 +109,85 @@ func newServer(sc config.ServerConfig) (s *etcdserver.EtcdServer, err error) {
 	return etcdserver.NewServer(sc)
 }
 
-// serverConfig is etcd's own default where nothing is said here.
-func serverConfig(cfg Config) (config.ServerConfig, error) {
-	def := embed.NewConfig()
-	// The member needs a peer URL to be one; nobody listens on it.
-	peers, err := types.NewURLs([]string{"http://127.0.0.1:2380"})
-	if err != nil {
-		return config.ServerConfig{}, err
+// awaitLead waits until a store that is alone leads itself.
+func (e *etcdServer) awaitLead(ctx context.Context) error {
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-e.server.ReadyNotify():
+			return e.alone()
+		case <-look.C: // it may wait for ever for the votes of the others
+			if err := e.alone(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return config.ServerConfig{
-		Name: "writ", DataDir: cfg.Dir, PeerURLs: peers, ClientURLs: peers,
-		InitialPeerURLsMap: types.URLsMap{"writ": peers}, InitialClusterToken: "writ", NewCluster: true,
+}
 
-		TickMs: uint(max(cfg.Tick/time.Millisecond, 1)), ElectionTicks: 2,
-		InitialElectionTickAdvance: true, PreVote: true, StrictReconfigCheck: true,
+func (e *etcdServer) alone() error {
+	if n := len(e.server.Cluster().Members()); n > 1 {
+		return fmt.Errorf("the data is of one of %d servers: it cannot be served alone", n)
+	}
+	return nil
+}
 
-		// Entries since the last snapshot stay in memory and are replayed at
-		// start: few of them.
-		SnapshotCount: 1000, SnapshotCatchUpEntries: 500,
-		MaxSnapFiles: def.MaxSnapFiles, MaxWALFiles: def.MaxWalFiles,
+// awaitStep waits until a member of several has read what is newest. etcd says
+// that it is ready when the name of the member is known to all, which takes
+// seconds longer for one that joins.
+func (e *etcdServer) awaitStep(ctx context.Context) error {
+	for e.readIndex(ctx) != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
 
-		// The store's own limits come first and give better errors.
-		MaxRequestBytes: uint(cfg.MaxTxnBytes + cfg.MaxTxnBytes/4 + 1<<20), MaxTxnOps: uint(cfg.MaxTxnWrites),
-		QuotaBackendBytes: -1,
+// await calls ready, and fails when etcd does before it returns.
+func (e *etcdServer) await(ctx context.Context, ready func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		ended <- e.wait(ctx)
+	}()
+	err := ready(ctx)
+	cancel()
+	if failed := <-ended; failed != nil {
+		return failed
+	}
+	return err
+}
 
-		BackendBatchLimit: def.BackendBatchLimit, BackendBatchInterval: def.BackendBatchInterval,
-		BackendFreelistType:               "map",
-		BootstrapDefragThresholdMegabytes: 100,
-		CompactionBatchLimit:              10000, CompactionSleepInterval: def.CompactionSleepInterval,
-
-		AuthToken: "simple", BcryptCost: 4, TokenTTL: 300,
-		WatchProgressNotifyInterval: 10 * time.Minute, DowngradeCheckTime: def.DowngradeCheckTime,
-		WarningApplyDuration: time.Second, WarningUnaryRequestDuration: 2 * time.Second,
-		MaxLearners:       def.MaxLearners,
-		ServerFeatureGate: def.ServerFeatureGate, V2Deprecation: def.V2DeprecationEffective(),
-		Metrics: "basic",
-	}, nil
+// readIndex returns when this member has applied all that was committed when it
+// was called.
+func (e *etcdServer) readIndex(ctx context.Context) error {
+	_, err := e.server.MemberList(ctx, &pb.MemberListRequest{Linearizable: true})
+	return err
 }
 
 // wait returns when ctx is done or etcd has failed.
 func (e *etcdServer) wait(ctx context.Context) error {
+	var peersFailed chan error
+	if e.peers != nil {
+		peersFailed = e.peers.failed
+	}
 	select {
 	case <-ctx.Done():
 		return nil
-	case msg := <-e.fatal:
+	case msg := <-e.log.fatal:
 		e.broken = true
 		return fmt.Errorf("etcd stopped: %s", msg)
+	case err := <-peersFailed:
+		return fmt.Errorf("listen to the other members: %w", err)
 	case <-e.server.StopNotify():
+		if e.log.removed.Load() {
+			return ErrRemoved
+		}
 		return fmt.Errorf("etcd stopped by itself")
 	}
 }
@@ -148,8 +195,11 @@ func (e *etcdServer) wait(ctx context.Context) error {
 // close stops etcd. A member that has failed cannot be stopped in order; its
 // data is as after a crash, which etcd recovers from.
 func (e *etcdServer) close() {
-	if !e.broken {
-		e.server.Stop()
+	if e.server != nil && !e.broken {
+		e.server.Stop() // and gives the lead to another
+	}
+	if e.peers != nil {
+		e.peers.close()
 	}
 	if e.lock != nil {
 		_ = e.lock.Close() // read only: nothing can be lost

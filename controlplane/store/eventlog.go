@@ -20,6 +20,7 @@ type eventLog struct {
 	events  []*Event // sequence numbers first .. first+len-1
 	first   int64
 	floor   schema.ResourceVersion // versions below cannot be resumed
+	kept    schema.ResourceVersion // the same for watches that are promised every event
 	through schema.ResourceVersion // every event up to here is in the log
 	watches map[*Watch]struct{}
 	err     error // set when the store has closed
@@ -100,7 +101,8 @@ func (l *eventLog) drop(n int) {
 	if n <= 0 {
 		return
 	}
-	l.floor = l.events[n-1].Version()
+	l.kept = l.events[n-1].Version()
+	l.floor = max(l.floor, l.kept)
 	l.first += int64(n)
 	l.events = append(make([]*Event, 0, len(l.events)-n+64), l.events[n:]...)
 }
@@ -109,7 +111,22 @@ func (l *eventLog) drop(n int) {
 func (l *eventLog) start(floor, through schema.ResourceVersion) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.floor, l.through = floor, through
+	l.floor, l.kept, l.through = floor, floor, through
+}
+
+// replace adds events that stand for others which nobody knows any more. It ends
+// all watches but those that are promised every event: they get these.
+func (l *eventLog) replace(events []*Event, through schema.ResourceVersion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, events...)
+	l.floor, l.through = through, through
+	for w := range l.watches {
+		if !w.keep {
+			w.pos = -1
+		}
+		w.signal()
+	}
 }
 
 // join adds a watch at the version it asks for.
@@ -119,7 +136,7 @@ func (l *eventLog) join(w *Watch) error {
 	if l.err != nil {
 		return l.err
 	}
-	if w.from < l.floor {
+	if w.keep && w.from < l.kept || !w.keep && w.from < l.floor {
 		return ErrExpired
 	}
 	w.pos = l.first + int64(sort.Search(len(l.events), func(i int) bool { return l.events[i].Version() > w.from }))

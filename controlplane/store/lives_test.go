@@ -19,6 +19,9 @@ import (
 //   - a write that ended with a version is there after the death, or what was
 //     written over it is
 //   - a write whose end nobody heard is there with all its keys, or not at all
+//   - a write that was refused is never seen
+//   - what is read as the newest state is what was known when it was asked for,
+//     or what was written over it
 //   - the events of a watcher are the writes of each key one over the other,
 //     in the order of versions; none is missing between the first and the last
 type lives struct {
@@ -29,7 +32,9 @@ type lives struct {
 	open     map[string]*historyOp // begun in this life and not ended
 	byValue  map[string]*historyOp // of this life, ended or not
 	watchers map[string]*historyWatch
+	asked    map[string]saved // by reader: what was known of the key
 
+	reads                        int
 	acked, events, unknown, late int
 }
 
@@ -65,6 +70,7 @@ func newLives() *lives {
 
 func (h *lives) begin() {
 	h.open, h.byValue, h.watchers = map[string]*historyOp{}, map[string]*historyOp{}, map[string]*historyWatch{}
+	h.asked = map[string]saved{}
 }
 
 func versionOf(s string) schema.ResourceVersion {
@@ -90,8 +96,18 @@ func (h *lives) hear(line string) error {
 		h.open[id] = op
 		return nil
 	case "refused":
+		if op := h.open[id]; op != nil {
+			for _, v := range op.values {
+				delete(h.byValue, v)
+			}
+		}
 		delete(h.open, id)
 		return nil
+	case "ask":
+		h.asked[id] = saved{rest[0], h.last[rest[0]].kept}
+		return nil
+	case "read":
+		return h.read(id, kept{versionOf(rest[0]), rest[1]})
 	case "stored":
 		return h.stored(id, rest)
 	case "list":
@@ -123,6 +139,36 @@ func (h *lives) stored(id string, versions []string) error {
 	delete(h.open, id)
 	h.acked++
 	return nil
+}
+
+// read ends the reading of a key. The value of one that is not there is "-".
+func (h *lives) read(id string, got kept) error {
+	floor, ok := h.asked[id]
+	if !ok {
+		return fmt.Errorf("nobody has asked")
+	}
+	delete(h.asked, id)
+	h.reads++
+	switch {
+	case got.value != "-" && got.version < floor.version:
+		return fmt.Errorf("stale: %v was stored before the reading began", floor)
+	case got.value == "-" && floor.version != 0 && floor.value != "-" && !h.deletedAfter(floor) && !h.underway(floor.key):
+		return fmt.Errorf("%v was stored before the reading began, and nobody deletes it", floor)
+	case got.value != "-":
+		return h.learn(saved{floor.key, got})
+	}
+	return nil
+}
+
+// deletedAfter says whether a key was deleted at a later version; it may be there
+// again.
+func (h *lives) deletedAfter(c saved) bool {
+	for v, k := range h.known {
+		if v > c.version && k.key == c.key && k.value == "-" {
+			return true
+		}
+	}
+	return false
 }
 
 // learn takes over that a change is stored.
@@ -209,6 +255,11 @@ func TestLives(t *testing.T) {
 		{name: "one version twice", lines: append(good, fmt.Sprintf("begin b h1 %d b.0", one), "list 0 0", fmt.Sprintf("event 0 h1 0 %d b.0", one)), want: "and was"},
 		{name: "an event twice", lines: append(good, "list 0 0", fmt.Sprintf("event 0 h1 0 %d a.0", one), fmt.Sprintf("event 0 h1 %d %d a.0", one, one)), want: "doubled"},
 		{name: "an event lost between two", lines: append(good, "list 0 0", "begin b h1 1048576 b.0", fmt.Sprintf("event 0 h1 %d %d b.0", one, two)), want: "lost"},
+		{name: "a refused write seen", lines: append(good, "list 0 0", "refused b", "begin b h2 0 b.0", "refused b", fmt.Sprintf("event 0 h2 0 %d b.0", two)), want: "nobody has written"},
+		{name: "a read of the newest", lines: append(good, "ask r h1", fmt.Sprintf("read r %d a.0", one), "ask r h2", "read r 0 -")},
+		{name: "a stale read", lines: append(good, "ask r h1", fmt.Sprintf("read r %d x.0", one-1)), want: "stale"},
+		{name: "a read of nothing", lines: append(good, "ask r h1", "read r 0 -"), want: "nobody deletes it"},
+		{name: "a read of nothing, while it is deleted", lines: append(good, fmt.Sprintf("begin b h1 %d -", one), "ask r h1", "read r 0 -")},
 		{name: "an event of another key lost", lines: append(good, "begin b h2 0 b.0", fmt.Sprintf("stored b %d", two), "list 0 0", "begin c h1 0 c.0",
 			fmt.Sprintf("event 0 h2 0 %d b.0", two)), want: "never saw"},
 	} {

@@ -2,12 +2,14 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
+	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	etcdschema "go.etcd.io/etcd/server/v3/storage/schema"
 
@@ -19,74 +21,138 @@ type stored struct {
 	rev   mvcc.Revision
 	value []byte // in etcd's memory map: valid within the read transaction
 	index int    // position of the resource
+	key   schema.Key
 	gone  bool
+}
+
+// image is what etcd holds of all resources at one of its revisions.
+type image struct {
+	rev     int64
+	version schema.ResourceVersion
+	// floor is the version up to which history may be missing.
+	floor schema.ResourceVersion
+	// By position of the resource: the version of its last change, and its
+	// objects in the order of their keys.
+	last  []schema.ResourceVersion
+	items [][]*Item
 }
 
 // load fills the tables from etcd's backend and publishes the first state. It
 // returns the etcd revision of it.
+func (s *Store) load() (int64, error) {
+	im, err := s.readImage()
+	if err != nil {
+		return 0, err
+	}
+	s.floor = im.floor
+	for i, sl := range s.keys.Load().slots {
+		for _, it := range im.items[i] {
+			sl.table.put(it)
+		}
+		// A watch may resume from the last change of its resource on, even when
+		// others have changed since; what was compacted is not known.
+		sl.log.start(min(max(im.last[i], im.floor), im.version), im.version)
+	}
+	s.publish(im.version)
+	return im.rev, nil
+}
+
+// readImage reads what etcd holds now. Other members may be writing.
+func (s *Store) readImage() (*image, error) {
+	for {
+		rev := s.revision()
+		im, err := s.imageAt(rev)
+		if !errors.Is(err, mvcc.ErrCompacted) {
+			return im, err
+		}
+	}
+}
+
+// imageAt reads what etcd held at a revision, which etcd must not have dropped
+// meanwhile.
 //
 // It reads the bucket of revisions itself: etcd's range gives the main revision
 // of a key only, and a resource version has the sub revision as well. Both are
 // the bucket's keys, so that every object has the version it had before.
-func (s *Store) load() (int64, error) {
-	kv := s.etcd.KV()
-	rev := kv.Rev() // nobody writes objects before the store is ready
-	// A concurrent transaction: etcd commits its backend beside it, which must
-	// not wait for the decoding.
-	tx := s.etcd.Backend().ConcurrentReadTx()
-	tx.RLock()
+func (s *Store) imageAt(rev int64) (*image, error) {
+	tx := s.readTx()
 	defer tx.RUnlock()
-
+	first := s.etcd.KV().FirstRev()
+	if first > rev {
+		return nil, mvcc.ErrCompacted
+	}
+	keys := s.keys.Load()
+	im := &image{
+		rev: rev, floor: schema.NewResourceVersion(max(first, 0)+1, 0) - 1,
+		last: make([]schema.ResourceVersion, len(keys.slots)), items: make([][]*Item, len(keys.slots)),
+	}
 	found := map[string]*stored{}
 	var last mvcc.Revision
-	keys := s.keys.Load()
-	floors := make([]schema.ResourceVersion, len(keys.slots))
 	err := tx.UnsafeForEach(etcdschema.Key, func(k, v []byte) error {
-		key, value, err := splitKeyValue(v)
-		if err != nil {
-			return fmt.Errorf("read revision %x: %w", k, err)
+		at := mvcc.BytesToRev(k)
+		if at.Main > rev {
+			return nil
 		}
-		st := found[string(key)]
-		if st == nil {
-			i, _, ok := keys.decode(key)
-			if !ok {
-				i = -1
-			}
-			st = &stored{index: i}
-			found[string(key)] = st
+		if at.GreaterThan(last) {
+			last = at
 		}
-		st.rev, st.value, st.gone = mvcc.BytesToRev(k), value, mvcc.IsTombstone(k)
-		if st.rev.GreaterThan(last) {
-			last = st.rev
-		}
-		at := schema.NewResourceVersion(st.rev.Main, st.rev.Sub)
-		if st.index >= 0 {
-			floors[st.index] = max(floors[st.index], at)
-		} else {
-			s.unknown(key, at)
-		}
-		return nil
+		return s.find(keys, found, k, v, im)
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	s.decodeAll(keys, found)
-
-	version := schema.NewResourceVersion(last.Main, last.Sub)
-	version = max(version, schema.NewResourceVersion(rev, 0))
-	// A watch may resume from the last change of its resource on, even when
-	// others have changed since; what was compacted is not known.
-	s.floor = schema.NewResourceVersion(max(kv.FirstRev(), 0)+1, 0) - 1
-	for i, sl := range keys.slots {
-		sl.log.start(min(max(floors[i], s.floor), version), version)
-	}
-	s.publish(version)
-	return rev, nil
+	im.version = max(schema.NewResourceVersion(last.Main, last.Sub), schema.NewResourceVersion(rev, 0))
+	s.decodeAll(keys, found, im)
+	return im, nil
 }
 
-// decodeAll decodes the live values on all cores and fills the tables. Values
-// that cannot be decoded are logged and stay in etcd.
-func (s *Store) decodeAll(space *keyspace, found map[string]*stored) {
+// find notes one revision of one key, as the bucket has it.
+func (s *Store) find(space *keyspace, found map[string]*stored, k, v []byte, im *image) error {
+	key, value, err := splitKeyValue(v)
+	if err != nil {
+		return fmt.Errorf("read revision %x: %w", k, err)
+	}
+	if len(key) == 0 {
+		return nil // Restore left it, to say where versions go on
+	}
+	st := found[string(key)]
+	if st == nil {
+		st = &stored{}
+		var ok bool
+		if st.index, st.key, ok = space.decode(key); !ok {
+			st.index = -1
+		}
+		found[string(key)] = st
+	}
+	st.rev, st.value, st.gone = mvcc.BytesToRev(k), value, mvcc.IsTombstone(k)
+	at := schema.NewResourceVersion(st.rev.Main, st.rev.Sub)
+	if st.index < 0 {
+		s.unknown(key, at)
+	} else {
+		im.last[st.index] = max(im.last[st.index], at)
+	}
+	return nil
+}
+
+// readTx begins a read of etcd's backend. It is a concurrent one: etcd commits
+// its backend beside it, which must not wait for the decoding. A backend that
+// was replaced by the snapshot of another member meanwhile may be closed.
+func (s *Store) readTx() backend.ReadTx {
+	for {
+		b := s.etcd.Backend()
+		tx := b.ConcurrentReadTx()
+		tx.RLock()
+		if s.etcd.Backend() == b {
+			return tx
+		}
+		tx.RUnlock()
+	}
+}
+
+// decodeAll decodes the live values on all cores. What the tables have already
+// is not decoded again. Values that cannot be decoded are logged and stay in
+// etcd.
+func (s *Store) decodeAll(space *keyspace, found map[string]*stored, im *image) {
 	keys := make([]string, 0, len(found))
 	for key, st := range found {
 		if !st.gone && st.index >= 0 {
@@ -98,20 +164,25 @@ func (s *Store) decodeAll(space *keyspace, found map[string]*stored) {
 	errs := make([]error, len(keys))
 	inParallel(len(keys), func(i int) {
 		st := found[keys[i]]
-		r := space.slots[st.index].res
-		o, err := s.open(r, []byte(keys[i]), st.value)
+		sl, v := space.slots[st.index], schema.NewResourceVersion(st.rev.Main, st.rev.Sub)
+		if e, ok := sl.table.items.Get(&entry{key: st.key}); ok && e.item.Version == v {
+			items[i] = e.item
+			return
+		}
+		o, err := s.open(sl.res, []byte(keys[i]), st.value)
 		if err != nil {
 			errs[i] = err
 			return
 		}
-		items[i] = newItem(r, o, schema.NewResourceVersion(st.rev.Main, st.rev.Sub))
+		items[i] = newItem(sl.res, o, v)
 	})
 	for i, it := range items {
 		if it == nil {
 			s.undecodable(keys[i], errs[i])
 			continue
 		}
-		space.slots[found[keys[i]].index].table.put(it)
+		n := found[keys[i]].index
+		im.items[n] = append(im.items[n], it)
 	}
 }
 

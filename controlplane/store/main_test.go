@@ -117,3 +117,12 @@ func pod(ns, name, node, owner string) *corev1.Pod {
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "registry.example.com/app:v1"}}},
 	}
 }
+
+// logLevel of members that are several: what etcd says of the others when they
+// are away is not worth a line. WRIT_STORE_LOG=1 shows it.
+var logLevel = func() slog.Level {
+	if os.Getenv("WRIT_STORE_LOG") != "" {
+		return slog.LevelInfo
+	}
+	return slog.LevelError + 1
+}()

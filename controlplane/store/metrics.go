@@ -10,6 +10,7 @@ type Metrics struct {
 	applied    prometheus.Counter
 	unreadable prometheus.Counter
 	cutOff     prometheus.Counter
+	reloads    prometheus.Counter
 	watchers   prometheus.Gauge
 }
 
@@ -30,6 +31,7 @@ func NewMetrics() *Metrics {
 		applied:    counter("applied_events_total", "Changes applied to the copy."),
 		unreadable: counter("unreadable_total", "Keys and values found that are not understood."),
 		cutOff:     counter("watches_cut_off_total", "Watches ended because their reader was too slow."),
+		reloads:    counter("reloads_total", "Times the whole copy was loaded again: another member's snapshot took the place of history."),
 		watchers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "writ", Subsystem: "store", Name: "watchers", Help: "Watches that are open.",
 		}),
@@ -37,7 +39,7 @@ func NewMetrics() *Metrics {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.txnSeconds, m.conflicts, m.applied, m.unreadable, m.cutOff, m.watchers}
+	return []prometheus.Collector{m.txnSeconds, m.conflicts, m.applied, m.unreadable, m.cutOff, m.reloads, m.watchers}
 }
 
 // Describe implements prometheus.Collector.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -44,6 +45,12 @@ func (s *Store) ask(ctx context.Context, c *change) error {
 	}
 	select {
 	case err := <-c.done:
+		if errors.Is(err, mvcc.ErrCompacted) { // the copy is about to be loaded again
+			if err := s.pause(ctx); err != nil {
+				return err
+			}
+			return s.ask(ctx, c)
+		}
 		return err
 	case <-s.done:
 		return ErrClosed
@@ -127,8 +134,7 @@ func (s *Store) read(c *change, rev int64) (map[string]*Item, error) {
 	// As decode of the keyspace will do it.
 	space := newKeyspace([]*schema.Resource{c.res}, 0)
 	items := make([]*Item, len(got.KVs))
-	tx := s.etcd.Backend().ConcurrentReadTx()
-	tx.RLock()
+	tx := s.readTx()
 	defer tx.RUnlock()
 	subs := &subRevisions{tx: tx}
 	for i, kv := range got.KVs {
@@ -139,6 +145,9 @@ func (s *Store) read(c *change, rev int64) (map[string]*Item, error) {
 		} else if kv.Version, err = subs.of(string(kv.Key), kv.ModRevision); err != nil {
 			return nil, err
 		}
+	}
+	if s.etcd.KV().FirstRev() > rev { // parts of it may be gone
+		return nil, mvcc.ErrCompacted
 	}
 	errs := make([]error, len(items))
 	inParallel(len(items), func(i int) {

@@ -78,8 +78,9 @@ func (s Snapshot) Namespace(ns string) iter.Seq[*Item] {
 
 // The indexes of a snapshot, with the names of client.Cache.
 const (
-	IndexOwner = "owner" // the UID of the controller
-	IndexNode  = "node"  // spec.nodeName of pods
+	IndexOwner  = "owner"  // the UID of the controller
+	IndexOrphan = "orphan" // the namespace of pods and ReplicaSets without a controller
+	IndexNode   = "node"   // spec.nodeName of pods
 )
 
 // Index yields the objects under a value of an index, in the order of keys. An
@@ -90,6 +91,8 @@ func (s Snapshot) Index(name, value string) iter.Seq[*Item] {
 		switch name {
 		case IndexOwner:
 			t = s.f.owners
+		case IndexOrphan:
+			t = s.f.orphans
 		case IndexNode:
 			t = s.f.nodes
 		}

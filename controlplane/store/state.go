@@ -2,6 +2,7 @@ package store
 
 import (
 	"github.com/google/btree"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,7 +23,7 @@ type state struct {
 
 // frozen is one resource of a state.
 type frozen struct {
-	items, owners, nodes tree
+	items, owners, orphans, nodes tree
 }
 
 type tree = *btree.BTreeG[*entry]
@@ -54,16 +55,15 @@ func lessEntry(a, b *entry) bool {
 type table struct {
 	res   *schema.Resource
 	items tree
-	// owners by the UID of the controller, nodes by spec.nodeName of pods.
-	owners, nodes tree
-	dirty         bool
+	// owners by the UID of the controller, orphans by the namespace of what could
+	// have one, nodes by spec.nodeName of pods.
+	owners, orphans, nodes tree
+	dirty                  bool
 }
 
 func newTable(r *schema.Resource) *table {
-	return &table{
-		res:   r,
-		items: btree.NewG(degree, lessEntry), owners: btree.NewG(degree, lessEntry), nodes: btree.NewG(degree, lessEntry),
-	}
+	empty := func() tree { return btree.NewG(degree, lessEntry) }
+	return &table{res: r, items: empty(), owners: empty(), orphans: empty(), nodes: empty()}
 }
 
 // put stores an item and returns the one before.
@@ -74,6 +74,7 @@ func (t *table) put(it *Item) *Item {
 		prev = e.item
 	}
 	reindex(t.owners, ownerOf(prev), ownerOf(it), prev, it)
+	reindex(t.orphans, orphanOf(prev), orphanOf(it), prev, it)
 	reindex(t.nodes, nodeOf(prev), nodeOf(it), prev, it)
 	return prev
 }
@@ -86,6 +87,7 @@ func (t *table) remove(key schema.Key) *Item {
 	}
 	t.dirty = true
 	reindex(t.owners, ownerOf(e.item), "", e.item, nil)
+	reindex(t.orphans, orphanOf(e.item), "", e.item, nil)
 	reindex(t.nodes, nodeOf(e.item), "", e.item, nil)
 	return e.item
 }
@@ -109,6 +111,21 @@ func ownerOf(it *Item) string {
 	return ""
 }
 
+// orphanOf is the namespace of a pod or ReplicaSet that has no controller: there
+// are few, and whoever looks for what it may adopt would else look through all.
+func orphanOf(it *Item) string {
+	if it == nil {
+		return ""
+	}
+	switch it.Object.(type) {
+	case *corev1.Pod, *appsv1.ReplicaSet:
+		if metav1.GetControllerOfNoCopy(it.Object) == nil {
+			return it.Key.Namespace
+		}
+	}
+	return ""
+}
+
 func nodeOf(it *Item) string {
 	if it == nil {
 		return ""
@@ -124,7 +141,7 @@ var nothing = newTable(nil).freeze()
 
 func (t *table) freeze() *frozen {
 	t.dirty = false
-	return &frozen{items: t.items.Clone(), owners: t.owners.Clone(), nodes: t.nodes.Clone()}
+	return &frozen{items: t.items.Clone(), owners: t.owners.Clone(), orphans: t.orphans.Clone(), nodes: t.nodes.Clone()}
 }
 
 // freeze makes a state out of the tables: clones of those that changed, and of

@@ -37,8 +37,12 @@ type Config struct {
 	// Metrics to count into. Default: counted and not shown.
 	Metrics *Metrics
 
-	// Tick of raft, of which an election takes two. Default 20 ms: a single
-	// member has nobody to compete with, and the tick is idle CPU.
+	// Members makes the store one of several servers. Default: it is alone.
+	Members *Members
+
+	// Tick of raft, of which an election takes two, and among members ten.
+	// Default 20 ms: a single member has nobody to compete with, and the tick is
+	// idle CPU. Among members 100 ms, the same for all of them.
 	Tick time.Duration
 	// CompactEvery is how often history older than that is dropped. Default 5 m.
 	CompactEvery time.Duration
@@ -65,6 +69,9 @@ func (c Config) withDefaults() Config {
 		if *n == 0 {
 			*n = v
 		}
+	}
+	if c.Members != nil {
+		def(&c.Tick, 100*time.Millisecond)
 	}
 	def(&c.Tick, 20*time.Millisecond)
 	def(&c.CompactEvery, 5*time.Minute)
@@ -116,7 +123,14 @@ type Store struct {
 	strays map[string]schema.ResourceVersion
 	floor  schema.ResourceVersion
 
-	etcd *etcdserver.EtcdServer // set before ready is closed
+	etcd  *etcdserver.EtcdServer // set before ready is closed
+	peers *peers                 // the same; nil when alone
+	lead  atomic.Pointer[lead]
+	// confirmed is when this member last asked the majority whether it leads,
+	// and it did.
+	confirmed atomic.Pointer[time.Time]
+
+	alterMu sync.Mutex // for changes of the members
 
 	mu      sync.Mutex
 	pending map[string][]*pendingWrite // by etcd key: writes on their way
@@ -145,6 +159,8 @@ func New(cfg Config) *Store {
 	}
 	s.keys.Store(newKeyspace(cfg.Resources, cfg.EventLog))
 	s.state.Store(s.freeze(0, nil))
+	s.lead.Store(&lead{changed: make(chan struct{})})
+	s.confirmed.Store(&time.Time{})
 	return s
 }
 
@@ -156,12 +172,13 @@ func (s *Store) Ready() <-chan struct{} { return s.ready }
 func (s *Store) Run(ctx context.Context) error {
 	defer s.close()
 	began := time.Now()
-	e, err := openEtcd(ctx, s.cfg)
+	e, err := openEtcd(ctx, s.cfg, s.serveInStep)
 	if err != nil {
 		return fmt.Errorf("open etcd in %s: %w", s.cfg.Dir, err)
 	}
 	defer e.close()
-	s.etcd = e.server
+	defer s.unlead() // before another can lead
+	s.etcd, s.peers = e.server, e.peers
 	opened := time.Now()
 
 	rev, err := s.load()
@@ -170,15 +187,21 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 	watch := e.server.KV().NewWatchStream()
 	defer watch.Close()
-	if _, err := watch.Watch(ctx, 1, []byte(root), []byte(rootEnd), rev+1); err != nil {
-		return fmt.Errorf("watch etcd: %w", err)
+	if err := s.watchFrom(ctx, watch, rev+1); err != nil {
+		return err
 	}
 	s.log.Info("store is ready", "objects", s.objects(), "resourceVersion", s.Version().String(),
 		"etcd", opened.Sub(began), "load", time.Since(opened))
+	s.noteLead(s.cfg.rules(), time.Now())
 	close(s.ready)
 
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.follow(ctx, watch.Chan()) })
+	g.Go(func() error { return s.follow(ctx, watch) })
+	if e.peers != nil {
+		g.Go(func() error { return s.followLead(ctx) })
+		g.Go(func() error { return s.confirmLead(ctx) })
+		g.Go(func() error { return s.promoteLoop(ctx) })
+	}
 	g.Go(func() error { return s.prepareChanges(ctx) })
 	g.Go(func() error { return s.compactLoop(ctx) })
 	g.Go(func() error { return e.wait(ctx) })

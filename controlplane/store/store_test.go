@@ -190,7 +190,9 @@ func TestUnreadableDataIsKept(t *testing.T) {
 
 func TestIndexes(t *testing.T) {
 	s, _ := open(t, Config{})
-	commit(t, s, create(pod("a", "p1", "n1", "owner-1")), create(pod("a", "p2", "n1", "owner-2")), create(pod("b", "p3", "", "owner-1")))
+	free := pod("a", "p4", "", "")
+	free.OwnerReferences = nil
+	commit(t, s, create(free), create(pod("a", "p1", "n1", "owner-1")), create(pod("a", "p2", "n1", "owner-2")), create(pod("b", "p3", "", "owner-1")))
 	names := func(seq func(func(*Item) bool)) (out []string) {
 		for it := range seq {
 			out = append(out, it.Key.String())
@@ -206,20 +208,24 @@ func TestIndexes(t *testing.T) {
 	before := s.Snapshot(pods)
 	check("node n1", names(before.Index(IndexNode, "n1")), "a/p1", "a/p2")
 	check("owner-1", names(before.Index(IndexOwner, "owner-1")), "a/p1", "b/p3")
-	check("namespace a", names(before.Namespace("a")), "a/p1", "a/p2")
+	check("without a controller", names(before.Index(IndexOrphan, "a")), "a/p4")
+	check("without a controller elsewhere", names(before.Index(IndexOrphan, "b")))
+	check("namespace a", names(before.Namespace("a")), "a/p1", "a/p2", "a/p4")
 	check("no value", names(before.Index(IndexNode, "")))
 	check("no index", names(before.Index("colour", "red")))
 
 	p3 := s.Get(pods, key("b", "p3"))
-	p1 := s.Get(pods, key("a", "p1"))
+	p1, p4 := s.Get(pods, key("a", "p1")), s.Get(pods, key("a", "p4"))
 	commit(t, s,
 		Write{Resource: pods, Key: p3.Key, Expect: p3.Version, Object: pod("b", "p3", "n1", "owner-1")},
+		Write{Resource: pods, Key: p4.Key, Expect: p4.Version, Object: pod("a", "p4", "", "owner-1")},
 		Write{Resource: pods, Key: p1.Key, Expect: p1.Version})
 	after := s.Snapshot(pods)
 	check("node n1 later", names(after.Index(IndexNode, "n1")), "a/p2", "b/p3")
-	check("owner-1 later", names(after.Index(IndexOwner, "owner-1")), "b/p3")
+	check("owner-1 later", names(after.Index(IndexOwner, "owner-1")), "a/p4", "b/p3")
+	check("without a controller later", names(after.Index(IndexOrphan, "a")))
 	check("node n1 in the old snapshot", names(before.Index(IndexNode, "n1")), "a/p1", "a/p2")
-	check("items of the old snapshot", names(before.All()), "a/p1", "a/p2", "b/p3")
+	check("items of the old snapshot", names(before.All()), "a/p1", "a/p2", "a/p4", "b/p3")
 }
 
 func TestEncodings(t *testing.T) {

@@ -44,12 +44,8 @@ func (s *Store) Txn(ctx context.Context, writes []Write) ([]*Item, error) {
 	if len(writes) == 0 {
 		return nil, nil
 	}
-	select {
-	case <-s.ready:
-	case <-s.done:
-		return nil, ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := s.awaitReady(ctx); err != nil {
+		return nil, err
 	}
 	began := time.Now()
 	keys, pending, err := s.prepare(writes)
@@ -59,7 +55,7 @@ func (s *Store) Txn(ctx context.Context, writes []Write) ([]*Item, error) {
 	s.enter(keys, pending)
 	defer s.leave(keys, pending)
 
-	resp, err := s.etcd.Txn(ctx, request(writes, keys, pending))
+	resp, err := s.propose(ctx, request(writes, keys, pending))
 	if err != nil {
 		return nil, s.explain(err)
 	}
@@ -71,8 +67,12 @@ func (s *Store) Txn(ctx context.Context, writes []Write) ([]*Item, error) {
 		s.met.conflicts.Inc()
 		return nil, s.conflict(writes)
 	}
+	items := s.collect(resp.Header.Revision, pending)
+	if err := whole(writes, items); err != nil {
+		return nil, err
+	}
 	s.met.txnSeconds.Observe(time.Since(began).Seconds())
-	return s.collect(resp.Header.Revision, pending), nil
+	return items, nil
 }
 
 // prepare encodes the writes and checks that they fit.
@@ -202,6 +202,17 @@ func (s *Store) collect(main int64, pending []*pendingWrite) []*Item {
 	return items
 }
 
+// whole refuses what was stored while the copy was read anew and was written
+// over since: nobody knows any more what it looked like.
+func whole(writes []Write, items []*Item) error {
+	for i, w := range writes {
+		if items[i] == nil && (w.Object != nil || !w.Unconditional && w.Expect != 0) {
+			return fmt.Errorf("%w: it is stored, and the copy was replaced meanwhile", ErrUnknownOutcome)
+		}
+	}
+	return nil
+}
+
 // conflict finds the first write whose precondition does not hold.
 func (s *Store) conflict(writes []Write) error {
 	v := s.View()
@@ -221,6 +232,10 @@ func (s *Store) conflict(writes []Write) error {
 // explain turns an error of etcd into one of ours.
 func (s *Store) explain(err error) error {
 	switch {
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
+		return err
+	case errors.Is(err, etcderrors.ErrTooManyRequests):
+		return fmt.Errorf("%w: this server is far behind the others", ErrUnavailable)
 	case errors.Is(err, etcderrors.ErrNoSpace):
 		return fmt.Errorf("%w: the database has reached its quota", ErrNoSpace)
 	case errors.Is(err, etcderrors.ErrRequestTooLarge):
@@ -228,7 +243,7 @@ func (s *Store) explain(err error) error {
 	case errors.Is(err, etcderrors.ErrStopped):
 		return ErrClosed
 	case errors.Is(err, etcderrors.ErrTimeout), errors.Is(err, etcderrors.ErrTimeoutDueToLeaderFail),
-		errors.Is(err, etcderrors.ErrCanceled),
+		errors.Is(err, etcderrors.ErrTimeoutDueToConnectionLost), errors.Is(err, etcderrors.ErrCanceled),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}

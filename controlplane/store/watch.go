@@ -35,7 +35,8 @@ func (s *Store) Watch(r *schema.Resource, from schema.ResourceVersion) (*Watch, 
 }
 
 // Follow is Watch for readers of this process that never stop reading: events
-// are kept until they have received them, and never expire.
+// are kept until they have received them, and never expire. When a member had to
+// load its copy again, they get what has changed in place of all changes.
 func (s *Store) Follow(r *schema.Resource, from schema.ResourceVersion) (*Watch, error) {
 	return s.watch(r, from, true)
 }

@@ -88,7 +88,7 @@ func Rounds(t *testing.T, c Config, f func(Point)) {
 			t.Logf("%v; to play it again: go test . -run '^%s$' -killseed %d -kills %d", p, t.Name(), seed, p.Round+1)
 		}
 	}()
-	for round := range cmp.Or(*killsFlag, (c.Rounds+slow-1)/slow) {
+	for round := range cmp.Or(*killsFlag, (c.Rounds+Slow-1)/Slow) {
 		p = c.point(seed, round)
 		if f(p); t.Failed() {
 			return
@@ -114,10 +114,7 @@ func Seed(t *testing.T) uint64 {
 // off does not count. The test's TestMain must call Child.
 func (p Point) Live(t *testing.T, name, dir string, line func(string)) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+fmt.Sprintf("%s %d %d %d %d %s", name, p.Seed, p.Round, p.Steps, p.Delay, strconv.Quote(dir)))
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd := p.command(name, dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -140,6 +137,70 @@ func (p Point) Live(t *testing.T, name, dir string, line func(string)) {
 	if !errors.As(err, &exit) || !exit.Sys().(syscall.WaitStatus).Signaled() {
 		t.Fatalf("the child %q was not killed: %v", name, err)
 	}
+}
+
+func (p Point) command(name, dir string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+fmt.Sprintf("%s %d %d %d %d %s", name, p.Seed, p.Round, p.Steps, p.Delay, strconv.Quote(dir)))
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// Never is the Steps of a child that does not die by itself.
+const Never = math.MaxInt
+
+// Living is a child among others.
+type Living struct {
+	In    io.WriteCloser // its standard input
+	cmd   *exec.Cmd
+	ended chan struct{}
+	err   error // after ended
+}
+
+// Start runs the test binary again as the child of a name, beside others: all of
+// them print to out. What each prints at once, up to the 4 KiB that a pipe takes
+// whole, stands in the order in which it happened. It is dead when the test ends.
+func (p Point) Start(t *testing.T, name, dir string, out *os.File) *Living {
+	t.Helper()
+	l := &Living{cmd: p.command(name, dir), ended: make(chan struct{})}
+	l.cmd.Stdout = out
+	var err error
+	if l.In, err = l.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		l.err = l.cmd.Wait()
+		close(l.ended)
+	}()
+	t.Cleanup(l.Kill)
+	return l
+}
+
+// Kill kills the child, unless it has died by itself, and waits until it is dead.
+func (l *Living) Kill() {
+	_ = l.cmd.Process.Kill() // it may have died
+	<-l.ended
+}
+
+// Dead says whether the child has died.
+func (l *Living) Dead() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Finish closes the child's standard input and waits until it has ended by itself.
+func (l *Living) Finish() error {
+	err := l.In.Close()
+	<-l.ended
+	return errors.Join(err, l.err)
 }
 
 // Mortal is a child that is going to die.

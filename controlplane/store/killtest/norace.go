@@ -2,4 +2,5 @@
 
 package killtest
 
-const slow = 1
+// Slow is how many times fewer rounds there are.
+const Slow = 1

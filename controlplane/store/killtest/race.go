@@ -2,6 +2,6 @@
 
 package killtest
 
-// slow: a child under the race detector takes some five times as long to start
-// as it lives.
-const slow = 5
+// Slow is how many times fewer rounds there are: under the race detector a child
+// takes some five times as long to start as it lives.
+const Slow = 5

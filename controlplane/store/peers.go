@@ -1,0 +1,97 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/etcdhttp"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/rafthttp"
+	"go.uber.org/zap"
+)
+
+// inStepPath answers whether a member is in step with its leader.
+const inStepPath = "/writ/instep"
+
+// peers is the traffic between members: etcd's own, over mutual TLS.
+type peers struct {
+	listener net.Listener
+	server   *http.Server
+	client   *http.Transport
+	failed   chan error
+}
+
+func listenPeers(m *Members, dial time.Duration) (*peers, error) {
+	info := m.info()
+	rt, err := rafthttp.NewRoundTripper(info, dial)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificates of member %s: %w", m.Name, err)
+	}
+	client, ok := rt.(*http.Transport)
+	if !ok {
+		return nil, fmt.Errorf("etcd's transport is a %T", rt)
+	}
+	l, err := transport.NewListenerWithOpts(m.Listen, "https",
+		transport.WithTLSInfo(&info), transport.WithTimeout(rafthttp.ConnReadTimeout, rafthttp.ConnWriteTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("listen to the other members: %w", err)
+	}
+	return &peers{listener: l, client: client, failed: make(chan error, 1)}, nil
+}
+
+// serve answers the other members until close.
+func (p *peers) serve(lg *zap.Logger, server *etcdserver.EtcdServer, inStep http.HandlerFunc) {
+	mux := http.NewServeMux()
+	mux.Handle("/", etcdhttp.NewPeerHandler(lg, server))
+	mux.HandleFunc("GET "+inStepPath, inStep)
+	p.server = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: rafthttp.ConnReadTimeout, ReadTimeout: 5 * time.Minute, // as etcd has it: a snapshot takes its time
+		ErrorLog: log.New(io.Discard, "", 0), // members come and go
+	}
+	go func() {
+		if err := p.server.Serve(p.listener); !errors.Is(err, http.ErrServerClosed) {
+			p.failed <- err
+		}
+	}()
+}
+
+// close ends all connections.
+func (p *peers) close() {
+	if p.server != nil {
+		_ = p.server.Close() // nobody hears of it any more
+	} else {
+		_ = p.listener.Close()
+	}
+	p.client.CloseIdleConnections()
+}
+
+// inStep asks a member whether it is in step.
+func (p *peers) inStep(ctx context.Context, m *membership.Member) bool {
+	if len(m.PeerURLs) == 0 {
+		return false
+	}
+	u, err := url.JoinPath(m.PeerURLs[0], inStepPath)
+	if err != nil {
+		return false
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, http.NoBody)
+	if err != nil {
+		return false
+	}
+	resp, err := p.client.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close() // it has none
+	return resp.StatusCode == http.StatusNoContent
+}
