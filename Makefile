@@ -43,6 +43,29 @@ kubectl: ## build ./bin/kubectl where none is on the PATH
 bin/kubectl: ci/kubectl/go.mod ci/kubectl/main.go ## build kubectl v1.36.4
 	cd ci/kubectl && CGO_ENABLED=0 go build -trimpath -ldflags "$(KUBELD)" -o ../../bin/kubectl .
 
+# The node image. SOURCE_DATE_EPOCH, the time of every file in it, is that of the
+# commit; KEY signs it.
+KEY ?=
+
+.PHONY: image
+image: bin/writ bin/containerd bin/containerd-shim-runc-v2 bin/init ## build the node image of VERSION into bin/image; KEY=file signs it
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} \
+		bin/writ image build --version $(VERSION) --out bin/image $(if $(KEY),--sign-key $(KEY))
+
+.PHONY: image-update
+image-update: bin/writ ## pin the newest packages of the node image; commit image/packages.lock
+	bin/writ image update
+
+.PHONY: bin/containerd bin/containerd-shim-runc-v2 bin/init
+bin/containerd:
+	cd image/containerd && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o ../../bin/containerd .
+
+bin/containerd-shim-runc-v2:
+	cd image/containerd && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o ../../bin/containerd-shim-runc-v2 ./shim
+
+bin/init:
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/init ./image/initrd/init
+
 .PHONY: generate
 generate: ## regenerate everything that is derived from CUE and Go types
 	go generate ./...

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/writ-os/writ/cmd/writ/cluster"
 )
@@ -56,7 +57,11 @@ running, for tests of scale.`,
 			node.Kubeconfig, node.Server, node.Token, node.CAHashes = kubeconfig, server, cmp.Or(token, os.Getenv("WRIT_TOKEN")), hashes
 			switch runtime {
 			case "containerd":
-				return cluster.NewNode(node, nil).Run(cmd.Context())
+				n := cluster.NewNode(node, nil)
+				g, ctx := errgroup.WithContext(cmd.Context())
+				g.Go(func() error { return n.Run(ctx) })
+				g.Go(func() error { return notifyReady(ctx, n.Ready()) })
+				return g.Wait()
 			case "fake":
 				return cluster.Simulate(cmd.Context(), node, count)
 			}

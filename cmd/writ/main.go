@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // of CronJobs and reboot windows: a node image has no zones
 
 	"github.com/spf13/cobra"
 
@@ -77,7 +78,7 @@ Ask who wrote a field, where and when:      writ why deployment/web -n shop`,
 		&cobra.Group{ID: "cluster", Title: "Run a cluster:"},
 		&cobra.Group{ID: "commit", Title: "Work with commits:"},
 	)
-	for _, c := range []*cobra.Command{upCommand(), downCommand(), serverCommand(), agentCommand(), tokenCommand()} {
+	for _, c := range []*cobra.Command{upCommand(), downCommand(), serverCommand(), agentCommand(), tokenCommand(), imageCommand()} {
 		c.GroupID = "cluster"
 		cmd.AddCommand(c)
 	}
@@ -86,7 +87,7 @@ Ask who wrote a field, where and when:      writ why deployment/web -n shop`,
 		c.GroupID = "commit"
 		cmd.AddCommand(c)
 	}
-	cmd.AddCommand(versionCommand(), demoCommand(), pauseCommand())
+	cmd.AddCommand(versionCommand(), demoCommand(), pauseCommand(), nodeCommand())
 	return cmd
 }
 

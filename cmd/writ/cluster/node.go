@@ -43,6 +43,7 @@ type NodeConfig struct {
 type Node struct {
 	cfg   NodeConfig
 	plane *ControlPlane // in the same process; nil without
+	ready chan struct{}
 }
 
 // NewNode returns a node; it starts nothing. With a control plane in the same
@@ -54,7 +55,7 @@ func NewNode(cfg NodeConfig, plane *ControlPlane) *Node {
 	if cfg.Port == 0 {
 		cfg.Port = 10250
 	}
-	return &Node{cfg: cfg, plane: plane}
+	return &Node{cfg: cfg, plane: plane, ready: make(chan struct{})}
 }
 
 // Run is a node until ctx ends. Containers go on running then.
@@ -102,6 +103,8 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return cache.Run(ctx) })
 	g.Go(func() error { return net4.run(ctx) })
 	g.Go(func() error { return agent.Run(ctx) })
+	g.Go(func() error { return n.watchReady(ctx, cache) })
+	g.Go(func() error { return n.updates(ctx, c, cache) })
 	g.Go(func() error { return names.Run(ctx) })
 	g.Go(func() error { return services.Run(ctx) })
 	g.Go(func() error {

@@ -1,0 +1,89 @@
+// Package config says who a machine is: the one file, node.yaml, that a node
+// is told before it can read Git.
+//
+// It watches nothing. It owns the definition of that file (node.cue), which of
+// several such files counts, what they become on the machine (the arguments of
+// `writ server` and `writ agent`, the network, the name, the time servers), and
+// how secrets leave the place they came in. It promises that a mistake is said
+// with its file, line and column, before anything is changed, that no secret is
+// in a message, and that a machine whose power goes away at any moment still
+// knows who it is. The package machine beside it does what is decided here.
+package config
+
+// Role of a node in its cluster.
+type Role string
+
+// The roles.
+const (
+	Server Role = "server" // control plane, and a node
+	Agent  Role = "agent"  // a node alone
+)
+
+// Node is the content of node.yaml; node.cue says what each field may be.
+type Node struct {
+	Generation int    `json:"generation,omitempty"`
+	Role       Role   `json:"role"`
+	NodeName   string `json:"nodeName,omitempty"`
+	Hostname   string `json:"hostname,omitempty"`
+	NodeIP     string `json:"nodeIP,omitempty"`
+
+	Listen      string      `json:"listen,omitempty"`
+	Repository  *Repository `json:"repository,omitempty"`
+	ExternalURL string      `json:"externalURL,omitempty"`
+
+	Server   string   `json:"server,omitempty"`
+	Token    string   `json:"token,omitempty"`
+	CAHashes []string `json:"caHashes,omitempty"`
+
+	Network     *Network `json:"network,omitempty"`
+	TimeServers []string `json:"timeServers,omitempty"`
+	// ImageKeys are the SSH public keys whose signature an update of this
+	// machine's image needs.
+	ImageKeys []string `json:"imageKeys,omitempty"`
+}
+
+// Repository is the one that a server follows. Keys are the text itself: there
+// is no other file that a path could name.
+type Repository struct {
+	URL         string `json:"url"`
+	Branch      string `json:"branch,omitempty"`
+	Path        string `json:"path,omitempty"`
+	Username    string `json:"username,omitempty"`
+	Password    string `json:"password,omitempty"`
+	BearerToken string `json:"bearerToken,omitempty"`
+	SSHKey      string `json:"sshKey,omitempty"`
+	KnownHosts  string `json:"knownHosts,omitempty"`
+	CA          string `json:"ca,omitempty"`
+}
+
+// Network is how the machine reaches others. Without one every Ethernet
+// interface asks by DHCP.
+type Network struct {
+	Interfaces []Interface `json:"interfaces"`
+}
+
+// Interface is what the interfaces that match are given.
+type Interface struct {
+	Match     Match    `json:"match"`
+	DHCP      *bool    `json:"dhcp,omitempty"` // default: without addresses
+	Addresses []string `json:"addresses,omitempty"`
+	Gateway   string   `json:"gateway,omitempty"`
+	DNS       []string `json:"dns,omitempty"`
+	Domains   []string `json:"domains,omitempty"`
+	MTU       int      `json:"mtu,omitempty"`
+}
+
+// Match chooses interfaces: those of which everything given is true.
+type Match struct {
+	Name string `json:"name,omitempty"`
+	MAC  string `json:"mac,omitempty"`
+}
+
+// MaxSize bounds a node.yaml, in bytes.
+const MaxSize = 1 << 20
+
+// Name is the file's name wherever it lies.
+const Name = "node.yaml"
+
+// secrets are the fields that no place keeps but /var, as paths.
+var secrets = [][]string{{"token"}, {"repository", "password"}, {"repository", "bearerToken"}, {"repository", "sshKey"}}
