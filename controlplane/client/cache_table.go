@@ -28,7 +28,7 @@ func newTable() *table {
 		synced:  make(chan struct{}),
 		subs:    map[*func(Event)]struct{}{},
 		objects: map[schema.Key]schema.Object{},
-		indexes: map[string]map[string]map[schema.Key]schema.Object{IndexOwner: {}, IndexNode: {}},
+		indexes: map[string]map[string]map[schema.Key]schema.Object{IndexOwner: {}, IndexOrphan: {}, IndexNode: {}},
 	}
 }
 
@@ -72,10 +72,10 @@ func (t *table) store(key schema.Key, next schema.Object) schema.Object {
 	old := t.objects[key]
 	for name, values := range t.indexes {
 		if old != nil {
-			drop(values, indexValue(old, name), key)
+			drop(values, IndexValue(old, name), key)
 		}
 		if next != nil {
-			put(values, indexValue(next, name), key, next)
+			put(values, IndexValue(next, name), key, next)
 		}
 	}
 	if next == nil {

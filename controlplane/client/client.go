@@ -139,8 +139,9 @@ type Cache interface {
 	// List returns the objects of a namespace, or of all for "", by key.
 	List(r *schema.Resource, namespace string) []schema.Object
 	// Index returns the objects for which the named index has the value. Every
-	// cache has these: IndexOwner (the UID of the controller), IndexNode (a
-	// pod's spec.nodeName).
+	// cache has these: IndexOwner (the UID of the controller), IndexOrphan (the
+	// namespace of a pod or ReplicaSet without one), IndexNode (a pod's
+	// spec.nodeName).
 	Index(r *schema.Resource, index, value string) []schema.Object
 	// Subscribe calls fn for every change of the resource, in order, one at a
 	// time, beginning with an Added event for each object that exists. fn must
@@ -151,8 +152,9 @@ type Cache interface {
 
 // The indexes that every Cache has.
 const (
-	IndexOwner = "owner" // metadata.ownerReferences[controller=true].uid
-	IndexNode  = "node"  // spec.nodeName of pods
+	IndexOwner  = "owner"  // metadata.ownerReferences[controller=true].uid
+	IndexOrphan = "orphan" // metadata.namespace of pods and ReplicaSets without a controller
+	IndexNode   = "node"   // spec.nodeName of pods
 )
 
 // Verb is what an Op does.

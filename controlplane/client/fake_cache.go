@@ -35,7 +35,7 @@ func (c fakeCache) Index(r *schema.Resource, index, value string) []schema.Objec
 	defer c.f.mu.Unlock()
 	var out []schema.Object
 	for _, o := range c.f.objects[r] {
-		if indexValue(o, index) == value {
+		if IndexValue(o, index) == value {
 			out = append(out, o)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -72,12 +73,19 @@ func sortByKey(objects []schema.Object) {
 	})
 }
 
-// indexValue returns the value of an object under an index; "" for none.
-func indexValue(o schema.Object, index string) string {
+// IndexValue returns the value of an object under an index; "" for none.
+func IndexValue(o schema.Object, index string) string {
 	switch index {
 	case IndexOwner:
 		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 			return string(ref.UID)
+		}
+	case IndexOrphan:
+		switch o.(type) {
+		case *corev1.Pod, *appsv1.ReplicaSet:
+			if metav1.GetControllerOfNoCopy(o) == nil {
+				return o.GetNamespace()
+			}
 		}
 	case IndexNode:
 		if p, ok := o.(*corev1.Pod); ok {

@@ -10,10 +10,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/podset"
 	"github.com/writ-os/writ/controlplane/controllers"
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/controlplane/store"
@@ -73,6 +75,53 @@ func BenchmarkDeployment500(b *testing.B) {
 		b.StopTimer()
 		stop()
 		b.StartTimer()
+	}
+}
+
+// BenchmarkClaim is what it costs a Deployment to find its ReplicaSet among
+// those of 5,000 Deployments in the namespace.
+func BenchmarkClaim(b *testing.B) {
+	log := slog.New(slog.DiscardHandler)
+	st := store.New(store.Config{Dir: b.TempDir(), Log: log, Tick: 10 * time.Millisecond})
+	reg := registry.New(registry.Config{Store: st, Log: log})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- st.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	}()
+	<-st.Ready()
+	c := client.Local(reg, identity.System(user.KubeControllerManager), "kube-controller-manager")
+
+	yes := true
+	var ops []client.Op
+	var owner *appsv1.Deployment
+	for i := range 5000 {
+		owner = deployment("default", 1)
+		owner.Name, owner.UID = fmt.Sprintf("d-%d", i), types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
+		rs := &appsv1.ReplicaSet{
+			TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ReplicaSet"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: owner.Name, Labels: owner.Spec.Template.Labels, OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "Deployment", Name: owner.Name, UID: owner.UID, Controller: &yes}}},
+			Spec: appsv1.ReplicaSetSpec{Selector: owner.Spec.Selector, Template: owner.Spec.Template},
+		}
+		ops = append(ops, client.Op{Verb: client.VerbCreate, Resource: schema.ResourceOf(rs), Key: schema.KeyOf(rs), Object: rs})
+	}
+	if _, err := c.Transact(ctx, ops, false); err != nil {
+		b.Fatal(err)
+	}
+	sel, err := metav1.LabelSelectorAsSelector(owner.Spec.Selector)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if mine, err := podset.Claim[*appsv1.ReplicaSet](ctx, c, c.Cache(), owner, sel); err != nil || len(mine) != 1 {
+			b.Fatal(len(mine), err)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ func (g *Registry) applyPatch(ctx context.Context, ov *overlay, r *schema.Resour
 	if err != nil {
 		return nil, false, err
 	}
-	return g.apply(ctx, ov, r, key, patch, data, w)
+	return g.apply(ctx, ov, r, key, declaration{patch: patch, sent: data}, w)
 }
 
 // readApplied reads an apply patch. Whole numbers stay whole.
@@ -63,9 +63,16 @@ func checkTwice(ctx context.Context, data []byte, validation string) error {
 	return nil
 }
 
-// apply admits what a manager declares of an object over an overlay. data is
-// the patch as it was sent; nil when it was not.
-func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, patch *unstructured.Unstructured, data []byte, opt client.WriteOptions) (e *entry, created bool, err error) {
+// declaration is what a manager declares of an object.
+type declaration struct {
+	patch *unstructured.Unstructured
+	sent  []byte        // the patch as it was sent; nil when it was not
+	made  schema.Object // the object of it, if there is none yet and it was made ahead
+}
+
+// apply admits a declaration over an overlay.
+func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, d declaration, opt client.WriteOptions) (e *entry, created bool, err error) {
+	patch, data := d.patch, d.sent
 	if err := checkApplied(r, patch, key); err != nil {
 		return nil, false, err
 	}
@@ -77,7 +84,7 @@ func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, k
 		return nil, false, notFound(r, key.Name)
 	}
 	if old == nil {
-		e, err = g.applyNew(ctx, ov, r, key, patch, data, opt)
+		e, err = g.applyNew(ctx, ov, r, key, d, opt)
 		return e, true, err
 	}
 	o := old.DeepCopyObject().(schema.Object)
@@ -108,12 +115,15 @@ func (g *Registry) apply(ctx context.Context, ov *overlay, r *schema.Resource, k
 }
 
 // applyNew creates an object by apply: what is declared is the object.
-func (g *Registry) applyNew(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, patch *unstructured.Unstructured, data []byte, opt client.WriteOptions) (*entry, error) {
-	o, err := g.fields.apply(ctx, r, "", empty(working(r)), patch, opt.FieldManager, false)
-	if err != nil {
-		return nil, err
+func (g *Registry) applyNew(ctx context.Context, ov *overlay, r *schema.Resource, key schema.Key, d declaration, opt client.WriteOptions) (*entry, error) {
+	patch, o := d.patch, d.made
+	if o == nil {
+		var err error
+		if o, err = g.fields.applyNew(ctx, r, patch, opt.FieldManager); err != nil {
+			return nil, err
+		}
 	}
-	if err := checkTwice(ctx, data, opt.FieldValidation); err != nil {
+	if err := checkTwice(ctx, d.sent, opt.FieldValidation); err != nil {
 		return nil, err
 	}
 	if uid := patch.GetUID(); uid != "" {

@@ -3,6 +3,7 @@ package registry
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 func deployment(name string) *appsv1.Deployment {
@@ -105,6 +107,70 @@ func BenchmarkTransact4000(b *testing.B) {
 		b.ReportMetric(time.Since(began).Seconds()*1000, "again-ms")
 		stop()
 		b.StartTimer()
+	}
+}
+
+// pushOps are the writes of a push of new files with an object each: a tenth
+// Deployments, three tenths Services, and ConfigMaps.
+func pushOps(t testing.TB, files int) (ops []client.Op) {
+	for i := range files {
+		var o schema.Object
+		name := fmt.Sprintf("o-%05d", i)
+		switch i % 10 {
+		case 0:
+			o = deployment(name)
+		case 1, 2, 3:
+			o = &corev1.Service{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+				Spec: corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 80}}},
+			}
+		default:
+			c := configMap(name, "v")
+			c.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+			o = c
+		}
+		r := schema.ResourceOf(o)
+		inv := &v1alpha1.Inventory{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Inventory"},
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: v1alpha1.InventorySpec{
+				Repository: "main", File: name + ".yaml", Blob: strings.Repeat("a", 40), Commit: strings.Repeat("b", 40), Author: "Jane", Time: metav1.Now(),
+				Objects: []v1alpha1.InventoryObject{{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: "default", Name: name, Line: 1, Hash: strings.Repeat("c", 64)}},
+			},
+		}
+		ops = append(ops,
+			client.Op{Verb: client.VerbApply, Resource: r, Key: schema.KeyOf(o), Object: o, Fields: declared(t, o), FieldManager: "writ", Force: true},
+			client.Op{Verb: client.VerbCreate, Resource: schema.ResourceOf(inv), Key: schema.KeyOf(inv), Object: inv, ResourceVersion: "0", FieldManager: "writ"})
+	}
+	return ops
+}
+
+// BenchmarkPush is what the registry does for a push of 4,000 new files: it is
+// asked whether it would accept all of it, and then takes it.
+func BenchmarkPush(b *testing.B) {
+	ctx := as("system:writ:reconciler")
+	for name, dry := range map[string]bool{"dry": true, "real": false} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				g, stop := open(b, b.TempDir())
+				g.Warm()
+				ops := pushOps(b, 4000)
+				if _, err := g.Transact(ctx, pushOps(b, 20), true); err != nil { // what a process does once
+					b.Fatal(err)
+				}
+				c := cpu()
+				b.StartTimer()
+				if _, err := g.Transact(ctx, ops, dry); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				b.ReportMetric((cpu()-c).Seconds()*1000, "cpu-ms")
+				stop()
+				b.StartTimer()
+			}
+		})
 	}
 }
 

@@ -100,7 +100,7 @@ func (f *fieldManagers) update(ctx context.Context, r *schema.Resource, sub stri
 		return f.record(ctx, r, sub, nil, o, manager)
 	}
 	if set, ok := f.shapes.find(shape); ok {
-		own(r, o, manager, set)
+		own(r, o, manager, metav1.ManagedFieldsOperationUpdate, set)
 		return nil
 	}
 	if err := f.record(ctx, r, sub, nil, o, manager); err != nil {
@@ -118,14 +118,14 @@ func (f *fieldManagers) update(ctx context.Context, r *schema.Resource, sub stri
 }
 
 // own makes a manager the owner of a set of fields of a new object.
-func own(r *schema.Resource, o schema.Object, manager string, set []byte) {
+func own(r *schema.Resource, o schema.Object, manager string, by metav1.ManagedFieldsOperationType, set []byte) {
 	if set == nil {
 		o.SetManagedFields(nil)
 		return
 	}
 	at := metav1.NewTime(time.Now().UTC())
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{{
-		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: r.APIVersion(), Time: &at,
+		Manager: manager, Operation: by, APIVersion: r.APIVersion(), Time: &at,
 		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: set},
 	}})
 }
@@ -174,6 +174,14 @@ func (f *fieldManagers) tell(ctx context.Context, r *schema.Resource, sub string
 		return false, nil
 	}
 	return true, nil
+}
+
+// applyNew makes a new object of what a manager declares and records it.
+func (f *fieldManagers) applyNew(ctx context.Context, r *schema.Resource, patch *unstructured.Unstructured, manager string) (schema.Object, error) {
+	if o, ok := f.declare(r, patch, manager); ok {
+		return o, nil
+	}
+	return f.apply(ctx, r, "", empty(working(r)), patch, manager, false)
 }
 
 // apply merges what a manager declares into old and records it.

@@ -60,7 +60,7 @@ func shapeOf(r *schema.Resource, o schema.Object) (k shapeKey, ok bool) {
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return k, false
 	}
-	w := shapeWriter{buf: make([]byte, 0, 2048), ok: true}
+	w := shapeWriter{buf: make([]byte, 0, 2048), ok: true, whole: wholeLists(o)}
 	v = v.Elem()
 	for i, f := range plainFields(v.Type()) {
 		if f.object { // apiVersion, kind and most of metadata are nobody's
@@ -71,6 +71,13 @@ func shapeOf(r *schema.Resource, o schema.Object) (k shapeKey, ok bool) {
 	}
 	w.meta(o)
 	return shapeKey{r, sha256.Sum256(w.buf)}, w.ok
+}
+
+// wholeLists says whether the lists of an object have no keys, and are one
+// value: those of kinds that are told by their values (merge.Types).
+func wholeLists(o schema.Object) bool {
+	_, upstream := o.(interface{ Size() int })
+	return !upstream
 }
 
 // meta writes the metadata that can be owned.
@@ -113,8 +120,9 @@ func plainFields(t reflect.Type) []plainField {
 }
 
 type shapeWriter struct {
-	buf []byte
-	ok  bool
+	buf   []byte
+	ok    bool
+	whole bool // lists are one value
 }
 
 func (w *shapeWriter) tag(n int)     { w.buf = binary.AppendUvarint(w.buf, uint64(n)) }
@@ -149,6 +157,10 @@ func (w *shapeWriter) value(v reflect.Value, exact bool) {
 		w.entries(v)
 	case reflect.Slice, reflect.Array:
 		w.flag(v.Kind() == reflect.Slice && v.IsNil())
+		if w.whole {
+			w.flag(v.Len() == 0)
+			return
+		}
 		w.tag(v.Len())
 		for i := range v.Len() {
 			w.value(v.Index(i), true)

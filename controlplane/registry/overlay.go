@@ -127,7 +127,7 @@ func (o *overlay) List(r *schema.Resource, namespace string) []schema.Object {
 // Index implements client.Cache.
 func (o *overlay) Index(r *schema.Resource, index, value string) []schema.Object {
 	return o.merge(r, collect(o.base.Snapshot(r).Index(index, value)), func(obj schema.Object) bool {
-		return indexValue(obj, index) == value
+		return client.IndexValue(obj, index) == value
 	})
 }
 

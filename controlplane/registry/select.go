@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -145,19 +144,4 @@ func sortByKey(objects []schema.Object) {
 	slices.SortFunc(objects, func(a, b schema.Object) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-}
-
-// indexValue is the value of an object under an index; "" for none.
-func indexValue(o schema.Object, index string) string {
-	switch index {
-	case client.IndexOwner:
-		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-			return string(ref.UID)
-		}
-	case client.IndexNode:
-		if p, ok := o.(*corev1.Pod); ok {
-			return p.Spec.NodeName
-		}
-	}
-	return ""
 }

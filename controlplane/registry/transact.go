@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,8 +26,12 @@ func (g *Registry) Transact(ctx context.Context, ops []client.Op, dryRun bool) (
 	entries := make([]*entry, len(ops))
 	err := g.transaction(ctx, dryRun, func(ov *overlay) error {
 		errs := map[int]error{}
+		var ahead []declaration
 		for i, op := range ops {
-			e, err := g.op(ctx, ov, op, dryRun)
+			if i%aheadMost == 0 {
+				ahead = g.readAhead(ov, ops[i:min(i+aheadMost, len(ops))])
+			}
+			e, err := g.op(ctx, ov, op, ahead[i%aheadMost], dryRun)
 			var stale *store.ConflictError
 			if errors.As(err, &stale) {
 				return err // what the overlay stands on is too old: again
@@ -54,8 +59,8 @@ func (g *Registry) Transact(ctx context.Context, ops []client.Op, dryRun bool) (
 	return out, nil
 }
 
-// op admits one op over an overlay.
-func (g *Registry) op(ctx context.Context, ov *overlay, op client.Op, dryRun bool) (*entry, error) {
+// op admits one op over an overlay. d is its declaration, if it was read ahead.
+func (g *Registry) op(ctx context.Context, ov *overlay, op client.Op, d declaration, dryRun bool) (*entry, error) {
 	if err := checkVersion(ov, op); err != nil {
 		return nil, err
 	}
@@ -64,7 +69,7 @@ func (g *Registry) op(ctx context.Context, ov *overlay, op client.Op, dryRun boo
 	}
 	switch op.Verb {
 	case client.VerbApply:
-		return g.applyOp(ctx, ov, op, w)
+		return g.applyOp(ctx, ov, op, d, w)
 	case client.VerbCreate:
 		if op.Subresource == "binding" {
 			return g.bindOver(ctx, ov, op.Resource, op.Key, op.Object, w)
@@ -103,9 +108,21 @@ func checkVersion(ov *overlay, op client.Op) error {
 	return nil
 }
 
-// applyOp is server-side apply of the fields that an op declares. It falls back
-// to the fields that its object sets.
-func (g *Registry) applyOp(ctx context.Context, ov *overlay, op client.Op, w client.WriteOptions) (*entry, error) {
+// applyOp is server-side apply of the fields that an op declares.
+func (g *Registry) applyOp(ctx context.Context, ov *overlay, op client.Op, d declaration, w client.WriteOptions) (*entry, error) {
+	if d.patch == nil {
+		var err error
+		if d.patch, err = readOp(op); err != nil {
+			return nil, err
+		}
+	}
+	e, _, err := g.apply(ctx, ov, op.Resource, op.Key, d, w)
+	return e, err
+}
+
+// readOp reads the fields that an op declares, or else those that its object
+// sets.
+func readOp(op client.Op) (*unstructured.Unstructured, error) {
 	declared := op.Fields
 	if declared == nil {
 		var err error
@@ -114,9 +131,8 @@ func (g *Registry) applyOp(ctx context.Context, ov *overlay, op client.Op, w cli
 		}
 	}
 	patch := &unstructured.Unstructured{}
-	if err := json.Unmarshal(declared, &patch.Object); err != nil {
+	if err := kjson.Unmarshal(declared, &patch.Object); err != nil { // whole numbers stay whole
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding %s: %v", types.ApplyPatchType, err))
 	}
-	e, _, err := g.apply(ctx, ov, op.Resource, op.Key, patch, nil, w)
-	return e, err
+	return patch, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -246,6 +247,50 @@ func TestGenerateName(t *testing.T) {
 		seen[name] = true
 		if c.Name != "" {
 			t.Fatal("the caller's object was changed")
+		}
+	}
+}
+
+// TestTransactManyReadsAhead: many ops come to what few do, whatever is wrong
+// with some of them, and however they follow each other.
+func TestTransactManyReadsAhead(t *testing.T) {
+	g, _ := open(t, t.TempDir())
+	ctx := as("system:writ:reconciler")
+	ops := applyOps(t, aheadMost+aheadFrom)
+	spoil := map[int]string{
+		3:             `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"other"}}`,
+		70:            `{`,
+		aheadMost + 7: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + ops[aheadMost+7].Key.Name + `"},"data":{"v":[1]}}`,
+	}
+	good := slices.Clone(ops)
+	for i, fields := range spoil {
+		ops[i].Fields = []byte(fields)
+	}
+	ops = append(ops, ops[0]) // again: nothing new
+	good = append(good, good[0])
+
+	_, err := g.Transact(ctx, ops, false)
+	var tx *client.TransactionError
+	if !errors.As(err, &tx) || len(tx.Errs) != len(spoil) {
+		t.Fatalf("many: %v, want %d errors", err, len(spoil))
+	}
+	for i := range spoil {
+		_, err := g.Transact(ctx, ops[i:i+1], true)
+		var one *client.TransactionError
+		if !errors.As(err, &one) || tx.Errs[i] == nil || tx.Errs[i].Error() != one.Errs[0].Error() {
+			t.Errorf("op %d: %v, alone: %v", i, tx.Errs[i], err)
+		}
+	}
+	out, err := g.Transact(ctx, good, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := out[0], out[len(out)-1]; a.GetUID() != b.GetUID() || a.GetResourceVersion() != b.GetResourceVersion() {
+		t.Errorf("an object that is declared twice is two: %v, %v", a.GetUID(), b.GetUID())
+	}
+	for i, o := range out {
+		if f := o.GetManagedFields(); o.GetName() != good[i].Key.Name || len(f) != 1 || f[0].Manager != "writ" || f[0].Operation != metav1.ManagedFieldsOperationApply {
+			t.Fatalf("op %d came to %s of %v", i, o.GetName(), f)
 		}
 	}
 }

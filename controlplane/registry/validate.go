@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -182,6 +183,9 @@ func (w *write) keepsStatus() bool { return w.sub == "" && w.r.Status && !w.rule
 
 // schemaErrors holds an object against the definition of its kind.
 func (w *write) schemaErrors(o schema.Object) field.ErrorList {
+	if v, ok := decoded(o); ok && validate.Accepts(w.r, v) {
+		return nil
+	}
 	data, err := json.Marshal(o)
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, fmt.Errorf("encode %s: %w", w.r.Kind, err))}
@@ -191,6 +195,21 @@ func (w *write) schemaErrors(o schema.Object) field.ErrorList {
 		errs = append(errs, findingError(f, data))
 	}
 	return errs
+}
+
+// decoded is an object of a Go type as its JSON would be decoded, without
+// managedFields: the server writes them, and they are longer than all the rest.
+func decoded(o schema.Object) (map[string]any, bool) {
+	v := reflect.ValueOf(o)
+	if _, ok := o.(*unstructured.Unstructured); ok || v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return nil, false
+	}
+	own := reflect.New(v.Type().Elem())
+	own.Elem().Set(v.Elem())
+	bare := own.Interface().(schema.Object)
+	bare.SetManagedFields(nil) // of the copy: what it holds is shared
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(bare)
+	return m, err == nil
 }
 
 // findingError says a finding in the words of the API.

@@ -26,9 +26,10 @@ const schemaBase = "https://writ.dev/schema/"
 // acceptor compiles the schemas of kinds when they are first asked for, and
 // what they refer to once for all kinds.
 type acceptor struct {
-	kinds sync.Map // kind -> *jsonschema.Schema
+	kinds sync.Map // kind -> *judge
 
 	mu       sync.Mutex
+	judges   judges
 	compiler *jsonschema.Compiler
 	lines    map[string]string
 	patterns map[string]jsonschema.Regexp
@@ -43,16 +44,16 @@ func accepts(r *schema.Resource, v any) bool {
 	if !ok {
 		s = shared.compile(r.Definition())
 	}
-	return s.(*jsonschema.Schema).Validate(v) == nil
+	return s.(*judge).accepts(v)
 }
 
 // compile compiles the schema of a kind. The schemas are generated and tested
 // for every kind of the table, so an error is a mistake in the program.
-func (a *acceptor) compile(kind string) *jsonschema.Schema {
+func (a *acceptor) compile(kind string) *judge {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.compiler == nil {
-		a.patterns = map[string]jsonschema.Regexp{}
+		a.judges, a.patterns = judges{}, map[string]jsonschema.Regexp{}
 		a.lines = indexLines(schemaText)
 		a.compiler = jsonschema.NewCompiler()
 		a.compiler.UseLoader(a)
@@ -62,8 +63,9 @@ func (a *acceptor) compile(kind string) *jsonschema.Schema {
 	if err != nil {
 		panic("validate: schema of " + kind + ": " + err.Error())
 	}
-	a.kinds.Store(kind, s)
-	return s
+	j := a.judges.of(s)
+	a.kinds.Store(kind, j)
+	return j
 }
 
 // indexLines finds the schema of each name without parsing it.
@@ -135,6 +137,9 @@ func prune(v any) bool {
 		}
 	case json.Number:
 		return plainNumber(string(v))
+	case string, bool, int64, nil:
+	default: // a float64: nobody knows how it was written
+		return false
 	}
 	return plain
 }

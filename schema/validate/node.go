@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -10,18 +9,23 @@ import (
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// node is a value inside a decoded object, with its path. What is not there is
-// a node without a value.
+// node is a value inside a decoded object, with its path if that is wanted.
+// What is not there is a node without a value.
 type node struct {
-	path  []any
-	value any
+	path   []any
+	value  any
+	placed bool // the path is wanted
 }
 
 // at follows names of fields.
 func (n node) at(names ...string) node {
 	for _, name := range names {
 		m, _ := n.value.(map[string]any)
-		n = node{append(slices.Clip(n.path), name), m[name]}
+		if !n.placed {
+			n = node{value: m[name]}
+			continue
+		}
+		n = node{append(slices.Clip(n.path), name), m[name], true}
 	}
 	return n
 }
@@ -30,7 +34,11 @@ func (n node) items() []node {
 	list, _ := n.value.([]any)
 	out := make([]node, len(list))
 	for i, v := range list {
-		out[i] = node{append(slices.Clip(n.path), i), v}
+		if !n.placed {
+			out[i] = node{value: v}
+			continue
+		}
+		out[i] = node{append(slices.Clip(n.path), i), v, true}
 	}
 	return out
 }
@@ -53,8 +61,7 @@ func (n node) textOr(other string) string {
 }
 
 func (n node) int() int64 {
-	num, _ := n.value.(json.Number)
-	i, _ := num.Int64()
+	i, _ := wholeNumber(n.value)
 	return i
 }
 

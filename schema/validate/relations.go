@@ -24,9 +24,18 @@ type relation struct {
 
 // relations checks what fields say of each other. The object may be malformed:
 // what has the wrong type has been said elsewhere, and is passed over here.
+//
+// Of nearly every object there is nothing to say: where things are is noted the
+// second time.
 func relations(r *schema.Resource, v any) []relation {
+	if len(relationsOf(r, node{value: v})) == 0 {
+		return nil
+	}
+	return relationsOf(r, node{value: v, placed: true})
+}
+
+func relationsOf(r *schema.Resource, root node) []relation {
 	c := &related{}
-	root := node{value: v}
 	if meta := root.at("metadata", "namespace"); !r.Namespaced && meta.text() != "" {
 		c.find(meta, RuleForbidden, "", "must be left out: a %s has no namespace", r.Kind)
 	}
@@ -94,6 +103,9 @@ func (c *related) selector(kind string, spec node) {
 		}
 		selector = labels.SelectorFromSet(set)
 	} else {
+		if selectsByLabels(sel, have) {
+			return
+		}
 		var ls metav1.LabelSelector
 		data, err := json.Marshal(sel.value)
 		if err != nil || json.Unmarshal(data, &ls) != nil || sel.value == nil {
@@ -110,6 +122,20 @@ func (c *related) selector(kind string, spec node) {
 	if !selector.Matches(have) {
 		c.find(template, RuleInvalid, "", "must match spec.selector, which is %s", selector)
 	}
+}
+
+// selectsByLabels says whether a selector is labels alone that are all there.
+func selectsByLabels(sel node, have labels.Set) bool {
+	if all, ok := sel.value.(map[string]any); !ok || len(all) != 1 {
+		return false
+	}
+	want, _ := sel.at("matchLabels").value.(map[string]any)
+	for k, v := range want {
+		if text, ok := v.(string); !ok || !have.Has(k) || have[k] != text {
+			return false
+		}
+	}
+	return len(want) > 0
 }
 
 // deadline wants a deployment to be given more time than its pods must be

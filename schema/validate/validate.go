@@ -53,6 +53,12 @@ func JSON(r *schema.Resource, data []byte) []v1alpha1.Finding {
 	return out
 }
 
+// Accepts checks a decoded object, whose numbers are int64, and takes it over.
+// What is not accepted here may be by JSON, which also says what is wrong.
+func Accepts(r *schema.Resource, v map[string]any) bool {
+	return prune(v) && relations(r, v) == nil && accepts(r, v)
+}
+
 // Expr checks an object whose syntax has positions in a manifest, as
 // cuelang.org/go/encoding/yaml extracts it. No findings: it is accepted.
 // Findings have File, Line and Column and come in the order of the manifest.

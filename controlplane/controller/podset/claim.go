@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +27,7 @@ func Claim[T schema.Object](ctx context.Context, c client.Interface, cache clien
 	var mine []T
 	var errs []error
 	canAdopt := liveCheck(ctx, c, owner)
-	for _, o := range cache.List(r, owner.GetNamespace()) {
+	for _, o := range candidates(cache, r, owner) {
 		switch claim(owner, o, sel) {
 		case claimed:
 			mine = append(mine, o.(T))
@@ -47,6 +49,23 @@ func Claim[T schema.Object](ctx context.Context, c client.Interface, cache clien
 		}
 	}
 	return mine, errors.Join(errs...)
+}
+
+// candidates are the objects of a resource that an owner has, or may adopt, by
+// key. Those of other owners, which may be thousands, are not looked at.
+func candidates(cache client.Cache, r *schema.Resource, owner schema.Object) []schema.Object {
+	namespace := owner.GetNamespace()
+	have := cache.Index(r, client.IndexOwner, string(owner.GetUID()))
+	free := cache.Index(r, client.IndexOrphan, namespace)
+	out := make([]schema.Object, 0, len(have)+len(free))
+	for _, o := range have {
+		if o.GetNamespace() == namespace { // an owner has nothing elsewhere, whatever a reference says
+			out = append(out, o)
+		}
+	}
+	out = append(out, free...)
+	slices.SortFunc(out, func(a, b schema.Object) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out
 }
 
 type decision int
