@@ -178,7 +178,7 @@ func (r *repository) check(ctx context.Context, p receive.Push) ([]string, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, previewTimeout)
 	defer cancel()
-	pushed := r.source.Beside(p.Dir)
+	pushed := source.New(source.Config{Builtin: p.Dir, Branch: r.cfg.Repository.branch(), Path: r.cfg.Repository.path(), Log: r.cfg.Log})
 	defer pushed.Close()
 	c, err := pushed.Commit(p.New)
 	if err != nil {
