@@ -65,12 +65,13 @@ func (h *lives) underway(key string) bool {
 // whole demands that a write which nobody heard the end of is there with all its
 // keys or not at all, as far as nothing was written over it.
 func (h *lives) whole(op *historyOp, found map[string]kept) error {
-	main := int64(0)
+	var stored schema.ResourceVersion
 	for i, k := range op.keys {
 		if op.values[i] != "-" && found[k].value == op.values[i] {
-			main = found[k].version.Main()
+			stored = found[k].version
 		}
 	}
+	main := stored.Main()
 	if main == 0 {
 		return nil
 	}
@@ -78,7 +79,8 @@ func (h *lives) whole(op *historyOp, found map[string]kept) error {
 	for i, k := range op.keys {
 		have, there := found[k]
 		switch {
-		case there && have.version.Main() > main, !there && h.underway(k):
+		case there && have.version.Main() > main:
+		case !there && (h.underway(k) || h.deletedAfter(saved{k, kept{version: stored}})):
 		case op.values[i] == "-" && there, op.values[i] != "-" && have.value != op.values[i]:
 			return fmt.Errorf("half of write %s is stored at revision %d: %s is %v (%v)", op.id, main, k, have, there)
 		}

@@ -251,6 +251,8 @@ func TestLives(t *testing.T) {
 		{name: "a value of nobody", lines: good, at: two, found: map[string]kept{"h1": {two, "x"}}, want: "nobody was writing"},
 		{name: "half a write", lines: append(good, fmt.Sprintf("begin b h1 %d b.0 h2 0 b.1", one)), at: two,
 			found: map[string]kept{"h1": {two, "b.0"}}, want: "half of write b"},
+		{name: "a write of which another has deleted a half", lines: append(good, fmt.Sprintf("begin b h1 %d b.0 h2 0 b.1", one),
+			fmt.Sprintf("begin c h2 %d -", two+1), fmt.Sprintf("stored c %d", two+one)), at: two + one, found: map[string]kept{"h1": {two, "b.0"}}},
 		{name: "an earlier version for a later write", lines: append(good, "begin b h2 0 b.0", fmt.Sprintf("stored b %d", one-1)), want: "stored at"},
 		{name: "one version twice", lines: append(good, fmt.Sprintf("begin b h1 %d b.0", one), "list 0 0", fmt.Sprintf("event 0 h1 0 %d b.0", one)), want: "and was"},
 		{name: "an event twice", lines: append(good, "list 0 0", fmt.Sprintf("event 0 h1 0 %d a.0", one), fmt.Sprintf("event 0 h1 %d %d a.0", one, one)), want: "doubled"},
