@@ -75,6 +75,7 @@ test: test-deps bin/kubectl bin/writ ## every test below the boot tests
 	go vet ./...
 	PATH="$(CURDIR)/bin:$$PATH" CGO_ENABLED=1 go test -race -timeout 20m ./...
 	go test -count=1 -timeout 30m -run 'Kill|Model|History|Large|Gigabyte' ./controlplane/store ./controlplane/registry ./reconciler/source
+	go test -count=1 ./image/source ./image/root ./image/build
 	go test -count=1 ./ci/house
 	$(MAKE) --no-print-directory charts
 	$(MAKE) --no-print-directory e2e

@@ -18,6 +18,9 @@ import (
 // being asked to fetch them, there is nothing to build.
 func cached(t *testing.T) (*lock.Lock, string) {
 	t.Helper()
+	if raceEnabled {
+		t.Skip("unpacks 60 MB of packages, which takes minutes with the race detector: make test runs it without")
+	}
 	f, err := os.Open("../packages.lock")
 	if err != nil {
 		t.Fatal(err)
