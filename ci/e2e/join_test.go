@@ -21,10 +21,12 @@ func TestJoin(t *testing.T) {
 	var made struct{ Token, Server, CAHash string }
 	c.eventually(20*time.Second, "a token is made", func() error {
 		out, err := c.run(c.bin("writ"), "token", "create", "--data-dir", c.data, "--ttl", "1h", "-o", "json")
-		if err != nil {
+		hint, said, ok := strings.Cut(out, "{")
+		if err != nil || !ok {
 			return fmt.Errorf("%w: %s", err, out)
 		}
-		return json.Unmarshal([]byte(out), &made)
+		contains(t, "a server that listens on loopback", hint, "other machines do not reach https://10.244.0.1:6443", "--listen 0.0.0.0:6443")
+		return json.Unmarshal([]byte("{"+said), &made)
 	})
 	node := filepath.Join(c.dir, "node")
 	t.Cleanup(func() {
