@@ -50,7 +50,7 @@ KEY ?=
 .PHONY: image
 image: bin/writ bin/containerd bin/containerd-shim-runc-v2 bin/init ## build the node image of VERSION into bin/image; KEY=file signs it
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} \
-		bin/writ image build --version $(VERSION) --out bin/image $(if $(KEY),--sign-key $(KEY))
+		bin/writ image build --version $(VERSION:v%=%) --out bin/image $(if $(KEY),--sign-key $(KEY))
 
 .PHONY: image-update
 image-update: bin/writ ## pin the newest packages of the node image; commit image/packages.lock
