@@ -23,7 +23,7 @@ func imageCommand() *cobra.Command {
 system that the kernel verifies block by block, without a shell, a package manager
 or a login. What a machine does is in Git; who it is, in one file:
 
-  writ image build --version v1.2.3                make disk and bundle
+  writ image build --version 1.2.3                 make disk and bundle
   writ image configure disk.raw node.yaml          say who the machine is
   writ image verify out/                           prove what was built
   writ image inspect disk.raw                      see what is in it
@@ -62,7 +62,7 @@ The first machine of a cluster:            One that joins:
 Without network every Ethernet interface asks by DHCP. Other fields: nodeName,
 hostname, nodeIP, listen, externalURL, timeServers, imageKeys, generation.
 Exit code 0: written, 1: findings, 2: wrong usage.`,
-		Example: "  zstd -d writ-v1.2.3-amd64.raw.zst -o disk.raw\n  writ image configure disk.raw node.yaml",
+		Example: "  zstd -d writ-1.2.3-amd64.raw.zst -o disk.raw\n  writ image configure disk.raw node.yaml",
 		Args:    args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			n, found, err := imagecmd.Configure(a[0], a[1])

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,7 @@ SOURCE_DATE_EPOCH make the same files, bit by bit.
 Keys: 'ssh-keygen -t ed25519' makes one for --sign-key; nodes trust its public
 half by imageKeys in their node.yaml. For Secure Boot, --boot-key and --boot-cert
 are an RSA key and its certificate, in PEM, which the firmware's db has.`,
-		Example: "  writ image build --version v1.2.3 --out bin/image\n  writ image build --version v1.2.3 --sign-key release_ed25519",
+		Example: "  writ image build --version 1.2.3 --out bin/image\n  writ image build --version 1.2.3 --sign-key release_ed25519",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := f.config()
@@ -61,7 +62,7 @@ are an RSA key and its certificate, in PEM, which the firmware's db has.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.version, "version", version, "`version` of the image")
+	fl.StringVar(&f.version, "version", strings.TrimPrefix(version, "v"), "`version` of the image")
 	fl.StringVar(&f.lock, "lock", "image/packages.lock", "`file` that pins the packages")
 	fl.StringVar(&f.cache, "cache", "", "`directory` that keeps packages; default: writ/image of the user's cache")
 	fl.StringVar(&f.out, "out", "bin/image", "`directory` to write into")

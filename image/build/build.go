@@ -19,11 +19,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/image/lock"
 	"github.com/writ-os/writ/image/tool"
 	"github.com/writ-os/writ/image/tree"
@@ -34,7 +35,7 @@ const Arch = "amd64"
 
 // Config is everything that a build needs from outside.
 type Config struct {
-	// Version of the image: v1.2.3.
+	// Version of the image, as a NodeImage names it: 1.2.3.
 	Version string
 	Lock    *lock.Lock
 	Cache   string // directory of packages and tools
@@ -108,12 +109,11 @@ const (
 	SignatureFile = "SHA256SUMS.sig"
 )
 
-var versionRule = regexp.MustCompile(`^v?[0-9][0-9A-Za-z.+~-]{0,63}$`)
-
 func (c Config) check() error {
+	_, err := semver.StrictNewVersion(c.Version)
 	switch {
-	case !versionRule.MatchString(c.Version):
-		return fmt.Errorf("%q is no version such as v1.2.3", c.Version)
+	case err != nil || len(c.Version) > bundle.MaxVersion:
+		return fmt.Errorf("version %q must be a semantic version like 1.4.2 or 1.5.0-rc.1, without a leading v, of at most %d characters: NodeImages name it", c.Version, bundle.MaxVersion)
 	case c.Lock == nil || len(c.Lock.Packages) == 0:
 		return errors.New("there is no lock, or no package in it")
 	case c.Epoch.IsZero() || c.Epoch.Unix() < 0:

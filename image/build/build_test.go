@@ -69,7 +69,7 @@ func TestReproducible(t *testing.T) {
 	signer := testSigner(t)
 	build := func() (*Result, string) {
 		dir := t.TempDir()
-		r, err := Build(context.Background(), Config{Version: "v1.2.3", Lock: l, Cache: cache, Out: filepath.Join(dir, "out"),
+		r, err := Build(context.Background(), Config{Version: "1.2.3", Lock: l, Cache: cache, Out: filepath.Join(dir, "out"),
 			Programs: programs(t, dir), Epoch: time.Unix(1750000000, 0), Signer: signer, Compression: FastCompression})
 		if err != nil {
 			t.Fatal(err)

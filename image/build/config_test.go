@@ -27,13 +27,15 @@ func TestConfigIsChecked(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	good := Config{Version: "v1.2.3", Lock: &lock.Lock{Packages: []lock.Package{{Name: "a"}}}, Cache: "c", Out: "o", Epoch: time.Unix(1, 0)}
+	good := Config{Version: "1.2.3", Lock: &lock.Lock{Packages: []lock.Package{{Name: "a"}}}, Cache: "c", Out: "o", Epoch: time.Unix(1, 0)}
 	for _, c := range []struct {
 		name   string
 		change func(*Config)
 		want   string
 	}{
-		{"version", func(c *Config) { c.Version = "../x" }, `"../x" is no version`},
+		{"version", func(c *Config) { c.Version = "../x" }, `version "../x" must be a semantic version`},
+		{"version of no NodeImage", func(c *Config) { c.Version = "v1.2.3" }, "without a leading v"},
+		{"long version", func(c *Config) { c.Version = "1.2.3-" + strings.Repeat("a", 24) }, "of at most 29 characters"},
 		{"lock", func(c *Config) { c.Lock = &lock.Lock{} }, "there is no lock"},
 		{"epoch", func(c *Config) { c.Epoch = time.Time{} }, "SOURCE_DATE_EPOCH"},
 		{"out", func(c *Config) { c.Out = "" }, "there is no directory"},

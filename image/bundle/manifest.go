@@ -65,10 +65,12 @@ func (m *Manifest) Size() int64 {
 	return n
 }
 
+// MaxVersion is how many characters a version may have: it is part of a
+// partition's name, of which "verity_" takes seven of 36.
+const MaxVersion = 29
+
 var (
-	// A version is part of a partition's name, of which "verity_" takes seven of
-	// 36 characters.
-	versionForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+~-]{0,28}$`)
+	versionForm = regexp.MustCompile(fmt.Sprintf(`^[0-9A-Za-z][0-9A-Za-z.+~-]{0,%d}$`, MaxVersion-1))
 	archForm    = regexp.MustCompile(`^[0-9a-z]{1,16}$`)
 )
 
@@ -125,7 +127,7 @@ func (m *Manifest) check() error {
 	case m.Format != Format:
 		return refuse("it has format %d, and this version reads %d", m.Format, Format)
 	case !versionForm.MatchString(m.Version):
-		return refuse("its version %.40q is none: it must be 1 to 29 letters, digits and . + ~ -", m.Version)
+		return refuse("its version %.40q is none: it must be 1 to %d letters, digits and . + ~ -", m.Version, MaxVersion)
 	case !archForm.MatchString(m.Arch):
 		return refuse("its architecture %.40q is none", m.Arch)
 	case !isSum(m.RootHash):
