@@ -25,7 +25,8 @@ type memberFile struct {
 }
 
 // memberChild is one member in a process of its own, with its voices, until it
-// is killed or its standard input ends: then it says what it ends with.
+// is killed or its standard input ends. Two lines of that input come before: at
+// the first it writes no more, at the second it says what it ends with.
 func memberChild(m *killtest.Mortal) {
 	text, err := os.ReadFile(filepath.Join(m.Dir, "member.json"))
 	if err != nil {
@@ -78,6 +79,7 @@ func memberChild(m *killtest.Mortal) {
 		words = append(words, fmt.Sprintf("%s %d %s", k, uint64(have.version), have.value))
 	}
 	say("final %s %d %s %s", file.Members.Name, uint64(s.Version()), strings.Join(v.last, ","), strings.Join(words, " "))
+	_, _ = in.ReadString('\n') // the others need this one until they have said the same
 	cancel()
 	if err := <-ended; err != nil {
 		killtest.Fail(err)
@@ -97,7 +99,7 @@ type killers struct {
 	mu     sync.Mutex
 	h      *lives
 	leads  string
-	said   map[string]int // "ready", "finished"
+	said   map[string]int // "ready", "finished", "final"
 	finals []string
 	broken error
 }
@@ -123,6 +125,7 @@ func (k *killers) hear(line string) {
 	case "leads":
 		k.leads = rest
 	case "final":
+		k.said[verb]++
 		k.finals = append(k.finals, rest)
 	default:
 		if err := k.h.hear(line); err != nil && k.broken == nil {
@@ -190,12 +193,8 @@ func TestKillMembers(t *testing.T) {
 		l.Kill()
 	}
 	k.startAll()
-	for _, l := range k.alive {
-		if _, err := l.In.Write([]byte("\n")); err != nil {
-			t.Error(err)
-		}
-	}
-	k.awaitAll("finished")
+	k.tellAll("finished")
+	k.tellAll("final")
 	var ends sync.WaitGroup
 	for _, l := range k.alive {
 		ends.Go(func() {
@@ -263,6 +262,17 @@ func (k *killers) startAll() {
 		k.start(i, nil)
 	}
 	k.awaitAll("ready")
+}
+
+// tellAll gives every member its next line and waits until all have answered.
+func (k *killers) tellAll(answer string) {
+	k.t.Helper()
+	for _, l := range k.alive {
+		if _, err := l.In.Write([]byte("\n")); err != nil {
+			k.t.Error(err)
+		}
+	}
+	k.awaitAll(answer)
 }
 
 func (k *killers) awaitAll(verb string) {
