@@ -2,7 +2,7 @@ package reconciler
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/writ-os/writ/reconciler/plan"
@@ -33,6 +33,9 @@ type World struct {
 	Unreadable func(*schema.Resource) bool
 	// expect is told what is about to be planned; nil: nobody needs to know.
 	expect func(context.Context, []render.Head) error
+	// touched are the objects that may not be live, or not as they were left.
+	// nil: any may, and all are looked at.
+	touched func() ([]render.Ref, bool)
 }
 
 // Check says what is wrong with a tree by itself, without a cluster: all of
@@ -45,11 +48,11 @@ func Check(ctx context.Context, t render.Tree, options ...render.Options) ([]v1a
 	if o.Open == nil {
 		o.Open = Mask
 	}
-	ev, err := newEvaluator().evaluate(ctx, t, func(*render.Unit) bool { return false }, o)
+	ev, err := newEvaluator().evaluate(ctx, t, nil, o)
 	if err != nil {
 		return nil, err
 	}
-	return validate.Sort(append(ev.findings, validate.Objects(ev.heads(), nil)...)), nil
+	return validate.Sort(append(ev.findings, ev.together(nil)...)), nil
 }
 
 // Plan says what a tree would do to a cluster. Findings of the tree itself and
@@ -68,24 +71,25 @@ func Plan(ctx context.Context, t render.Tree, c Commit, w World) (*plan.Plan, er
 // plan evaluates a tree and plans it. full compares every object with the live
 // one, and not only those of units that have changed.
 func (e *evaluator) plan(ctx context.Context, t render.Tree, c Commit, w World, full bool) (*plan.Plan, *evaluation, error) {
-	inventories := inventoriesOf(w.Inventories, w.Repository)
 	options, missing := w.options()
 	if len(missing) > 0 {
-		return &plan.Plan{Findings: missing}, &evaluation{}, nil
+		return &plan.Plan{Findings: missing}, e.use(newEvaluated()), nil
 	}
+	before := e.open.inventories(w)
 	ev, err := e.evaluate(ctx, t, func(u *render.Unit) bool {
-		inv := inventories[u.Path]
+		inv := before.Unit(u.Path)
 		return full || inv == nil || inv.Spec.Blob != u.Hash
 	}, options)
 	if err != nil {
 		return nil, nil, err
 	}
-	findings := append(ev.findings, validate.Objects(ev.heads(), namespaceExists(w.Live))...)
+	findings := append(ev.findings, ev.together(namespaceExists(w.Live))...)
 	if len(findings) > 0 && !ev.leave(findings, w) {
 		return &plan.Plan{Findings: validate.Sort(findings)}, ev, nil
 	}
-	if w.expect != nil {
-		if err := w.expect(ctx, ev.kept()); err != nil {
+	if full {
+		w.touched = nil
+		if err := ev.load(ctx, slices.Collect(ev.units.All())...); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -106,30 +110,15 @@ func (ev *evaluation) plan(ctx context.Context, c Commit, w World) (*plan.Plan, 
 }
 
 func (ev *evaluation) compute(ctx context.Context, c Commit, w World) (*plan.Plan, error) {
-	in := plan.Input{Repository: w.Repository, SHA: c.SHA, Author: c.Author, Time: c.Time, Priorities: w.Priorities,
-		Inventories: w.Inventories, Live: w.Live, Kinds: w.Kinds, Unreadable: w.Unreadable, AllowDeletes: w.AllowDeletes || allowsDeletes(c.Message)}
-	if s := w.Spec; s != nil {
-		in.Ignore, in.KeepUndeclared = s.Ignore, s.Prune != nil && !*s.Prune
-		if s.Deletions != nil {
-			in.MaxDeletes, in.MaxDeletePercent = s.Deletions.MaxObjects, s.Deletions.MaxPercent
-		}
+	in := w.input()
+	in.SHA, in.Author, in.Time, in.AllowDeletes = c.SHA, c.Author, c.Time, w.AllowDeletes || allowsDeletes(c.Message)
+	var err error
+	if in.Before, in.Units, in.Rest, err = ev.look(ctx, w); err != nil {
+		return nil, err
 	}
-	inventories := inventoriesOf(w.Inventories, w.Repository)
-	for i := range ev.units {
-		if ev.left[ev.units[i].Path] {
-			continue
-		}
-		u := ev.desired(i)
-		if plan.Stale(&u, inventories[u.Path], w.Live) {
-			if err := ev.load(ctx, i); err != nil {
-				return nil, fmt.Errorf("read %s again: %w", u.Path, err)
-			}
-			u = ev.desired(i)
-		}
-		in.Units = append(in.Units, u)
-	}
-	for path := range ev.left {
-		in.Units = append(in.Units, plan.Unit{Path: path, Broken: true})
+	ev.looked, ev.before = nil, nil
+	if in.Rest != nil {
+		ev.looked, ev.before = in.Units, in.Before
 	}
 	p := plan.Compute(in)
 	ev.locate(ctx, p.Findings)
@@ -137,14 +126,16 @@ func (ev *evaluation) compute(ctx context.Context, c Commit, w World) (*plan.Pla
 	return p, nil
 }
 
-func inventoriesOf(all []*v1alpha1.Inventory, repository string) map[string]*v1alpha1.Inventory {
-	out := make(map[string]*v1alpha1.Inventory, len(all))
-	for _, inv := range all {
-		if inv.Spec.Repository == repository {
-			out[inv.Spec.File] = inv
+// input is what of the world a plan depends on.
+func (w World) input() plan.Input {
+	in := plan.Input{Repository: w.Repository, Priorities: w.Priorities, Live: w.Live, Kinds: w.Kinds, Unreadable: w.Unreadable}
+	if s := w.Spec; s != nil {
+		in.Ignore, in.KeepUndeclared = s.Ignore, s.Prune != nil && !*s.Prune
+		if s.Deletions != nil {
+			in.MaxDeletes, in.MaxDeletePercent = s.Deletions.MaxObjects, s.Deletions.MaxPercent
 		}
 	}
-	return out
+	return in
 }
 
 // allowsDeletes reads the trailer that lifts the deletion budget.

@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,8 +41,8 @@ func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) 
 	if err != nil {
 		return wrap("read tree", err)
 	}
-	w := r.world()
-	w.AllowDeletes, w.expect = failed != nil, r.watch.expect
+	r.watch.expectNothing()
+	w := r.worldOf(failed)
 	p, ev, err := r.eval.plan(ctx, t, c, w, r.first)
 	if err != nil {
 		return err
@@ -71,8 +72,7 @@ func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) 
 		case !errors.Is(err, apply.ErrConflict):
 			return err
 		}
-		w = r.world()
-		w.AllowDeletes = failed != nil
+		w = r.worldOf(failed)
 		if p, err = ev.plan(ctx, c, w); err != nil {
 			return err
 		}
@@ -97,6 +97,26 @@ func (r *Reconciler) applied() string {
 	}
 	return repo.Status.Applied
 }
+
+// worldOf is what a commit is planned against that comes into the cluster.
+// What has not been touched since the last plan is not looked at, but for now
+// and then: that is how something is found that no event has told of.
+func (r *Reconciler) worldOf(failed *v1alpha1.Commit) World {
+	w := r.world()
+	w.AllowDeletes, w.expect = failed != nil, r.watch.expect
+	if time.Since(r.swept) >= sweepEvery {
+		return w
+	}
+	w.touched = func() ([]render.Ref, bool) {
+		out, ok := r.watch.touched()
+		out = slices.AppendSeq(out, maps.Keys(r.dirty))
+		return slices.AppendSeq(out, maps.Keys(r.held)), ok
+	}
+	return w
+}
+
+// sweepEvery is how often a commit has all declared objects looked for.
+const sweepEvery = 10 * time.Minute
 
 // world is the cluster as it is now.
 func (r *Reconciler) world() World {

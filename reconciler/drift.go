@@ -30,11 +30,11 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 		return err
 	}
 	w := r.world()
-	p := plan.Drift(plan.Input{Repository: r.cfg.Repository, Units: units, Inventories: w.Inventories, Live: w.Live, Kinds: w.Kinds,
+	p := plan.Drift(plan.Input{Repository: r.cfg.Repository, Units: units, Before: r.eval.open.inventories(w), Live: w.Live, Kinds: w.Kinds,
 		Priorities: w.Priorities, Ignore: w.Spec.Ignore})
 	p.Findings = nil // they belong to a commit; here what can be healed is
 	waited := maps.Clone(r.held)
-	r.hold(plan.Gate(p, r.current.kept(), r.healthy, r.served))
+	r.hold(plan.Gate(p, r.current.gated(), r.healthy, r.served))
 	if len(p.Ops) == 0 {
 		clear(r.dirty)
 		return nil
@@ -89,34 +89,22 @@ func (r *Reconciler) drifted(p *plan.Plan, waited map[render.Ref]string, now tim
 
 // dirtyUnits reads the manifests of the objects that were touched.
 func (r *Reconciler) dirtyUnits(ctx context.Context) ([]plan.Unit, error) {
-	var units []plan.Unit
-	for i := range r.current.units {
-		if !r.anyDirty(r.current.checked[i].heads) {
-			continue
+	touched := map[string]*unit{}
+	for ref := range r.dirty {
+		for u := range r.current.owners(ref) {
+			touched[u.Path] = u
 		}
-		if err := r.current.load(ctx, i); err != nil {
-			return nil, err
-		}
-		u := r.current.desired(i)
-		touched := u.Objects[:0:0]
-		for _, d := range u.Objects {
-			if r.dirty[d.Ref] {
-				touched = append(touched, d)
-			}
-		}
-		u.Objects = touched
+	}
+	if err := r.current.load(ctx, slices.Collect(maps.Values(touched))...); err != nil {
+		return nil, err
+	}
+	units := make([]plan.Unit, 0, len(touched))
+	for _, path := range slices.Sorted(maps.Keys(touched)) {
+		u := touched[path].desired(r.current.fields(touched[path]))
+		u.Objects = slices.DeleteFunc(u.Objects, func(d plan.Desired) bool { return !r.dirty[d.Ref] })
 		units = append(units, u)
 	}
 	return units, nil
-}
-
-func (r *Reconciler) anyDirty(heads []render.Head) bool {
-	for i := range heads {
-		if r.dirty[heads[i].Ref] {
-			return true
-		}
-	}
-	return false
 }
 
 // progress writes how far the applied commit has come, if that has changed,

@@ -40,7 +40,7 @@ func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Pl
 		ops = append(ops, op)
 	}
 	r.watch.rules = ev.health
-	held := plan.Gate(p, ev.kept(), r.healthy, r.served)
+	held := plan.Gate(p, ev.gated(), r.healthy, r.served)
 	out, err := apply.Do(ctx, r.cfg.Client, p, ops...)
 	if err != nil {
 		p.Ops = append(p.Ops, heldOps(held)...)
@@ -54,9 +54,7 @@ func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Pl
 	clear(r.dirty)
 	r.hold(held)
 	r.anew(p)
-	heads := ev.kept()
-	ev.drop()
-	if err := r.watch.follow(ctx, heads); err != nil {
+	if err := r.follow(ctx, ev); err != nil {
 		return err
 	}
 	if err := r.watch.await(ctx, p.Elsewhere); err != nil {
@@ -69,6 +67,16 @@ func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Pl
 	}
 	r.progress(ctx, time.Now())
 	return nil
+}
+
+// follow has the watch follow what the applied commit declares.
+func (r *Reconciler) follow(ctx context.Context, ev *evaluation) error {
+	defer ev.drop()
+	if ev.looked == nil {
+		r.swept = time.Now()
+		return r.watch.follow(ctx, ev.kept())
+	}
+	return r.watch.change(ctx, headsOf(ev.looked), ev.undeclared())
 }
 
 // said says whether the Commit object tells already what applying it did.

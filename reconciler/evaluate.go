@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -19,26 +20,29 @@ import (
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// evaluation is what a tree declares, and what is wrong with it.
+// evaluation is what a tree declares, and what is wrong with it, in the hands
+// of one goroutine.
 type evaluation struct {
-	units    []render.Unit
-	checked  []*checked // one for each unit
+	*evaluated
+	by       *evaluator
 	findings []v1alpha1.Finding
 	warnings []v1alpha1.Finding // of policies that only warn
-	judge    judge
-	health   *health.Rules
-	done     time.Time // when all was rendered and validated
+	done     time.Time          // when all was rendered and validated
+	loaded   map[string][][]byte
 
 	// left are the paths of units that are left out, with what is wrong with
 	// them, where the repository goes on without.
 	left         map[string]bool
 	leftFindings []v1alpha1.Finding
+
+	// looked are the units that the last plan has looked at, and before the
+	// inventories that it was made with; nil: all units.
+	looked []plan.Unit
+	before *plan.Inventories
 }
 
-// checked is a unit that has been rendered and validated. It is remembered by
-// path and hash: a unit that has not changed is not read again.
+// checked is what is known of a unit that has been rendered and validated.
 type checked struct {
-	hash     string
 	policies string // hash of the policies that it was held against
 	kinds    string // hash of the custom kinds, where it depends on them
 	unknown  bool   // it has a kind that nobody knows
@@ -47,27 +51,30 @@ type checked struct {
 	definitions []definition
 	findings    []v1alpha1.Finding
 	warnings    []v1alpha1.Finding
-	fields      [][]byte // JSON of the manifests; nil when it was not kept
 }
 
-// evaluator renders and validates trees, and remembers units.
+// evaluator renders and validates trees, and remembers the last one: what has
+// not changed is not read again, nor gone through.
 type evaluator struct {
-	mu    sync.Mutex
-	known map[string]*checked // by path
+	mu     sync.Mutex
+	last   *evaluated
+	expiry *time.Timer // of the JSON in last
 
 	memory   render.Memory
 	policies *policy.Set // of the last tree
 	complain []v1alpha1.Finding
 	health   *health.Rules // of the last tree
 	unwell   []v1alpha1.Finding
+	open     open
 
 	catalog     *schema.Live // nil: built-in kinds alone
 	definitions definitions
 }
 
-func newEvaluator() *evaluator { return &evaluator{known: map[string]*checked{}} }
+func newEvaluator() *evaluator { return &evaluator{} }
 
-// evaluate reads a tree. keep says of which units the JSON is wanted after.
+// evaluate reads a tree. keep says of which units the JSON is wanted after, if
+// they are read; nil: of none.
 //
 // A commit may define kinds and use them. What depends on custom kinds is
 // judged in a second pass, when the definitions of the commit are known.
@@ -86,140 +93,228 @@ func (e *evaluator) evaluate(ctx context.Context, t render.Tree, keep func(*rend
 		}
 		return given(gvk)
 	}
-	units, findings, err := render.Scan(t, o)
+	before := e.remembered()
+	scan, err := render.Read(t, o)
 	if err != nil {
 		return nil, fmt.Errorf("scan tree: %w", err)
 	}
-	rules, complaints, err := e.rules(t)
+	rules, complaints, err := e.rules(scan.Rules())
 	if err != nil {
 		return nil, fmt.Errorf("read policies: %w", err)
 	}
-	judged, unwell, err := e.healthRules(t)
+	judged, unwell, err := e.healthRules(scan.Rules())
 	if err != nil {
 		return nil, fmt.Errorf("read health rules: %w", err)
 	}
-	findings = append(append(findings, complaints...), unwell...)
-	ev := &evaluation{units: units, checked: make([]*checked, len(units)), findings: findings, judge: judge{rules, ks}, health: judged}
-	if err := e.pass(ctx, ev, keep, func(c *checked) bool { return c == nil }); err != nil {
+	p := &pass{scan: scan, judge: judge{rules, ks}, keep: keep}
+	p.begin(before)
+	if err := p.run(ctx); err != nil {
 		return nil, err
 	}
-	var defs []definition
-	for _, c := range ev.checked {
-		defs = append(defs, c.definitions...)
-	}
-	if ks = e.definitions.kindsOf(catalog, defs); ks.hash != ev.judge.kinds.hash {
-		ev.judge.kinds = ks
-		if err := e.pass(ctx, ev, keep, func(c *checked) bool { return c.isCustom() && c.kinds != ks.hash }); err != nil {
-			return nil, err
+	ks = e.definitions.kindsOf(catalog, p.next.definitions())
+	p.judge.kinds = ks
+	for u := range p.next.noted.All() {
+		if u.isCustom() && u.kinds != ks.hash {
+			p.due = append(p.due, u.Unit)
 		}
 	}
-	e.remember(ev)
-	ev.done = time.Now()
-	for _, c := range ev.checked {
-		ev.findings = append(ev.findings, c.findings...)
-		ev.warnings = append(ev.warnings, c.warnings...)
+	if err := p.run(ctx); err != nil {
+		return nil, err
 	}
-	return ev, nil
+	next := p.next
+	next.scan, next.judge, next.health, next.json = scan, p.judge, judged, p.json
+	next.about = slices.Concat(scan.Findings(), complaints, unwell)
+	e.remember(next)
+	return e.use(next), nil
 }
 
-// pass renders and validates the units that are due, as far as they are not
-// remembered.
-func (e *evaluator) pass(ctx context.Context, ev *evaluation, keep func(*render.Unit) bool, due func(*checked) bool) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range ev.units {
-		if !due(ev.checked[i]) {
-			continue
-		}
-		u, kept := &ev.units[i], keep(&ev.units[i])
-		if c := e.recall(u); c != nil && ev.judge.same(c) && (!kept || len(c.findings) > 0) {
-			ev.checked[i] = c
-			continue
-		}
-		g.Go(func() error {
-			c, err := check(ctx, u, ev.judge, kept)
-			ev.checked[i] = c
-			return err
-		})
+// use hands out what is known of a tree.
+func (e *evaluator) use(next *evaluated) *evaluation {
+	ev := &evaluation{evaluated: next, by: e, done: time.Now(), findings: slices.Clone(next.about), loaded: map[string][][]byte{}}
+	for u := range next.noted.All() {
+		ev.findings = append(ev.findings, u.findings...)
+		ev.warnings = append(ev.warnings, u.warnings...)
 	}
-	return g.Wait()
+	return ev
 }
 
-func (e *evaluator) recall(u *render.Unit) *checked {
+func (e *evaluator) remembered() *evaluated {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c := e.known[u.Path]; c != nil && c.hash == u.Hash {
-		return c
-	}
-	return nil
+	return e.last
 }
 
-// remember keeps what was learnt of the units of a tree, without the JSON, and
-// forgets the others: the memory is that of one tree.
-func (e *evaluator) remember(ev *evaluation) {
-	known := make(map[string]*checked, len(ev.units))
-	for i, c := range ev.checked {
-		if slices.ContainsFunc(c.findings, dependsOnCluster) {
-			continue // the same file may be well the next time
-		}
-		if c.fields != nil {
-			c = c.without()
-		}
-		known[ev.units[i].Path] = c
-	}
+// keepJSON is how long the JSON of a commit is kept for who applies it after
+// it was looked at.
+const keepJSON = time.Minute
+
+// remember takes the place of what was known of the tree before. The JSON is
+// soon let go of.
+func (e *evaluator) remember(next *evaluated) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.known = known
+	e.last = next
+	if e.expiry != nil {
+		e.expiry.Stop()
+		e.expiry = nil
+	}
+	if len(next.json) > 0 {
+		e.expiry = time.AfterFunc(keepJSON, func() { e.forget(next) })
+	}
 }
 
-// without is what is left of a unit without the JSON.
-func (c *checked) without() *checked {
-	out := *c
-	out.fields = nil
-	return &out
+// forget lets go of the JSON of a tree.
+func (e *evaluator) forget(next *evaluated) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.last != next {
+		return
+	}
+	e.last = next.without()
+	if e.expiry != nil {
+		e.expiry.Stop()
+		e.expiry = nil
+	}
 }
 
-// heads are all objects that the tree declares.
-func (ev *evaluation) heads() []render.Head {
-	var out []render.Head
-	for _, c := range ev.checked {
-		out = append(out, c.heads...)
+// definitions are those of the tree.
+func (e *evaluated) definitions() (out []definition) {
+	for u := range e.noted.All() {
+		out = append(out, u.checked.definitions...)
 	}
 	return out
 }
 
-// desired is what the planner reads of a unit.
-func (ev *evaluation) desired(i int) plan.Unit {
-	c := ev.checked[i]
-	u := plan.Unit{Path: ev.units[i].Path, Hash: ev.units[i].Hash, Objects: make([]plan.Desired, len(c.heads))}
-	for j := range c.heads {
-		u.Objects[j].Head = c.heads[j]
-		if c.fields != nil {
-			u.Objects[j].Fields = c.fields[j]
-		}
-	}
-	return u
+// pass renders and validates the units of a tree that are due.
+type pass struct {
+	scan  *render.Scanned
+	judge judge
+	keep  func(*render.Unit) bool
+	due   []*render.Unit
+	next  *evaluated
+	json  map[string][][]byte
 }
 
-// load reads the manifests of a unit again.
-func (ev *evaluation) load(ctx context.Context, i int) error {
-	if ev.checked[i].fields != nil {
-		return nil
+// begin takes over what is known of another tree.
+func (p *pass) begin(before *evaluated) {
+	p.json = map[string][][]byte{}
+	var changed []string
+	known := before != nil && before.judge.policies.Hash() == p.judge.policies.Hash()
+	if known {
+		changed, known = p.scan.Since(before.scan)
 	}
-	c, err := check(ctx, &ev.units[i], ev.judge, true)
+	if !known {
+		p.beginAnew(before)
+		return
+	}
+	p.next = before.clone()
+	if len(changed) == 0 {
+		maps.Copy(p.json, before.json) // of other trees it is not wanted: it would grow
+	}
+	for u := range before.noted.All() {
+		if slices.ContainsFunc(u.findings, dependsOnCluster) {
+			changed = append(changed, u.Path) // it may be well this time
+		}
+	}
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(changed))) {
+		p.next.remove(path)
+		delete(p.json, path)
+		if u, ok := p.scan.Unit(path); ok {
+			p.due = append(p.due, u)
+		}
+	}
+}
+
+// beginAnew goes through all units.
+func (p *pass) beginAnew(before *evaluated) {
+	p.next = newEvaluated()
+	for u := range p.scan.Units() {
+		if before != nil {
+			was, ok := before.unit(u.Path)
+			if ok && was.Hash == u.Hash && was.policies == p.judge.policies.Hash() && !slices.ContainsFunc(was.findings, dependsOnCluster) {
+				p.next.put(&unit{u, was.checked})
+				continue
+			}
+		}
+		p.due = append(p.due, u)
+	}
+}
+
+// run reads the units that are due.
+func (p *pass) run(ctx context.Context) error {
+	found, json := make([]*checked, len(p.due)), make([][][]byte, len(p.due))
+	err := inParallel(ctx, len(p.due), func(ctx context.Context, i int) (err error) {
+		found[i], json[i], err = check(ctx, p.scan, p.due[i], p.judge)
+		if p.keep == nil || !p.keep(p.due[i]) {
+			json[i] = nil
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	ev.checked[i] = c
+	for i, u := range p.due {
+		p.next.put(&unit{u, found[i]})
+		delete(p.json, u.Path)
+		if json[i] != nil {
+			p.json[u.Path] = json[i]
+		}
+	}
+	p.due = nil
+	return nil
+}
+
+func inParallel(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		g.Go(func() error { return fn(ctx, i) })
+	}
+	return g.Wait()
+}
+
+// fields is the JSON of the manifests of a unit; nil when it was not read.
+func (ev *evaluation) fields(u *unit) [][]byte {
+	if json, ok := ev.loaded[u.Path]; ok {
+		return json
+	}
+	return ev.json[u.Path]
+}
+
+// load reads the manifests of units again, as far as they are not at hand.
+func (ev *evaluation) load(ctx context.Context, units ...*unit) error {
+	units = slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return ev.fields(u) != nil })
+	json := make([][][]byte, len(units))
+	err := inParallel(ctx, len(units), func(ctx context.Context, i int) error {
+		out, err := ev.scan.Render(ctx, units[i].Unit)
+		if err != nil {
+			return fmt.Errorf("read %s again: %w", units[i].Path, err)
+		}
+		if len(out.Manifests) != len(units[i].heads) {
+			return fmt.Errorf("read %s again: it has %d objects and had %d", units[i].Path, len(out.Manifests), len(units[i].heads))
+		}
+		json[i] = make([][]byte, len(out.Manifests))
+		for j := range out.Manifests {
+			json[i][j] = out.Manifests[j].JSON
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, u := range units {
+		ev.loaded[u.Path] = json[i]
+	}
 	return nil
 }
 
 // drop lets go of the JSON of all units.
 func (ev *evaluation) drop() {
-	for i, c := range ev.checked {
-		if c.fields != nil {
-			ev.checked[i] = c.without()
-		}
+	clear(ev.loaded)
+	ev.looked, ev.before = nil, nil
+	if ev.json != nil {
+		ev.by.forget(ev.evaluated)
+		ev.evaluated = ev.evaluated.without()
 	}
 }
 
@@ -231,11 +326,14 @@ func (ev *evaluation) locate(ctx context.Context, findings []v1alpha1.Finding) {
 			byFile[f.File] = append(byFile[f.File], i)
 		}
 	}
-	for i := range ev.units {
-		if !ev.mentions(i, byFile) {
+	if len(byFile) == 0 || ev.evaluated == nil {
+		return
+	}
+	for u := range ev.units.All() {
+		if !slices.ContainsFunc(u.heads, func(h render.Head) bool { return len(byFile[h.File]) > 0 }) {
 			continue
 		}
-		out, err := render.Render(ctx, &ev.units[i])
+		out, err := ev.scan.Render(ctx, u.Unit)
 		if err != nil {
 			continue // the place of the object is good enough
 		}
@@ -250,15 +348,6 @@ func (ev *evaluation) locate(ctx context.Context, findings []v1alpha1.Finding) {
 			}
 		}
 	}
-}
-
-func (ev *evaluation) mentions(i int, byFile map[string][]int) bool {
-	for _, h := range ev.checked[i].heads {
-		if len(byFile[h.File]) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // namespaceExists asks the cluster for a namespace.

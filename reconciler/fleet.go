@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,6 +46,9 @@ type Fleet struct {
 	mu      sync.Mutex
 	running map[string]*runningFollower
 	changed chan struct{}
+	// forgotten are the repositories that were declared when what others have
+	// left was last taken away. Only Run touches it.
+	forgotten map[string]bool
 }
 
 // runningFollower is a running Follower.
@@ -191,6 +196,9 @@ func (f *Fleet) start(ctx context.Context, g *errgroup.Group, repo *v1alpha1.Rep
 // forget takes away the inventories of repositories that are gone, while the
 // process ran or before, and ends their commits.
 func (f *Fleet) forget(ctx context.Context, declared map[string]*v1alpha1.Repository) {
+	if f.forgotten != nil && len(f.forgotten) == len(declared) && !slices.ContainsFunc(slices.Collect(maps.Keys(declared)), func(name string) bool { return !f.forgotten[name] }) {
+		return // none has gone since
+	}
 	gone := func(repository string) bool { return repository != f.cfg.Except && declared[repository] == nil }
 	var ops []client.Op
 	for _, inv := range client.CachedList[*v1alpha1.Inventory](f.cfg.Client.Cache(), "") {
@@ -203,11 +211,17 @@ func (f *Fleet) forget(ctx context.Context, declared map[string]*v1alpha1.Reposi
 			ops = append(ops, report.Abandoned(c)...)
 		}
 	}
-	if len(ops) == 0 {
-		return
+	if len(ops) > 0 {
+		if _, err := f.cfg.Client.Transact(ctx, ops, false); err != nil {
+			if ctx.Err() == nil {
+				f.cfg.Log.Warn("repositories that are gone not forgotten", "err", err)
+			}
+			return
+		}
 	}
-	if _, err := f.cfg.Client.Transact(ctx, ops, false); err != nil && ctx.Err() == nil {
-		f.cfg.Log.Warn("repositories that are gone not forgotten", "err", err)
+	f.forgotten = make(map[string]bool, len(declared))
+	for name := range declared {
+		f.forgotten[name] = true
 	}
 }
 

@@ -17,13 +17,6 @@ type judge struct {
 	kinds    *kinds
 }
 
-// same says whether a unit was held against the same as now. One that depends
-// on custom kinds may have been judged with those of the commit, which the
-// first pass does not know yet.
-func (j judge) same(c *checked) bool {
-	return c.policies == j.policies.Hash() && (!c.isCustom() || c.kinds == j.kinds.hash)
-}
-
 // rules reads the policies of a tree, or remembers them.
 func (e *evaluator) rules(t render.Tree) (*policy.Set, []v1alpha1.Finding, error) {
 	e.mu.Lock()
@@ -54,36 +47,32 @@ func (e *evaluator) healthRules(t render.Tree) (*health.Rules, []v1alpha1.Findin
 	return rules, findings, nil
 }
 
-// check renders and validates one unit, and holds it against the policies.
-func check(ctx context.Context, u *render.Unit, j judge, keep bool) (*checked, error) {
-	out, err := render.Render(ctx, u)
+// check renders and validates one unit, and holds it against the policies. It
+// returns the JSON of the manifests too.
+func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (*checked, [][]byte, error) {
+	out, err := scan.Render(ctx, u)
 	if err != nil {
-		return nil, fmt.Errorf("render %s: %w", u.Path, err)
+		return nil, nil, fmt.Errorf("render %s: %w", u.Path, err)
 	}
-	c := &checked{hash: u.Hash, policies: j.policies.Hash(), kinds: j.kinds.hash, findings: out.Findings,
+	c := &checked{policies: j.policies.Hash(), kinds: j.kinds.hash, findings: out.Findings,
 		heads: make([]render.Head, len(out.Manifests)), definitions: definitionsIn(out.Manifests)}
 	for _, f := range out.Findings {
 		c.unknown = c.unknown || f.Rule == "UnknownKind"
 	}
-	if keep {
-		c.fields = make([][]byte, len(out.Manifests))
-	}
+	json := make([][]byte, len(out.Manifests))
 	for i := range out.Manifests {
 		m := &out.Manifests[i]
-		c.heads[i] = m.Head
+		c.heads[i], json[i] = m.Head, m.JSON
 		if m.Resource.Custom != nil {
 			c.findings = append(c.findings, validate.Custom(ctx, m, j.kinds.rules(m.Resource))...)
 		} else {
 			c.findings = append(c.findings, validate.Manifest(m)...)
 		}
-		if keep {
-			c.fields[i] = m.JSON
-		}
 	}
 	told, err := j.policies.Check(ctx, out.Manifests)
 	if err != nil {
-		return nil, fmt.Errorf("check policies of %s: %w", u.Path, err)
+		return nil, nil, fmt.Errorf("check policies of %s: %w", u.Path, err)
 	}
 	c.findings, c.warnings = out.Redact(append(c.findings, told.Refused...)), out.Redact(told.Warned)
-	return c, nil
+	return c, json, nil
 }

@@ -77,7 +77,9 @@ func (d *definitions) kindsOf(catalog *schema.Catalog, defs []definition) *kinds
 			k.defined[r.GVK()] = r
 		}
 	}
-	d.known = known
+	if len(defs) > 0 {
+		d.known = known
+	}
 	k.hash = hex.EncodeToString(h.Sum(nil)[:8])
 	return k
 }

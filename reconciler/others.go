@@ -3,7 +3,6 @@ package reconciler
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -90,7 +89,7 @@ func dependsOnCluster(f v1alpha1.Finding) bool {
 // know a kind: the cluster serves others now.
 func (r *Reconciler) newKinds(ctx context.Context) {
 	switch {
-	case r.current != nil && slices.ContainsFunc(r.current.checked, (*checked).isCustom):
+	case r.current != nil && r.current.anyCustom():
 		first := r.first
 		r.planAgain(ctx)
 		r.first = first

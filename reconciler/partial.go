@@ -43,19 +43,18 @@ func truncated(f v1alpha1.Finding) bool {
 // unitOf is the path of the unit that a file belongs to; the file itself where
 // none is.
 func (ev *evaluation) unitOf(file string) string {
+	if _, ok := ev.unit(file); ok {
+		return file
+	}
 	best := ""
-	for i := range ev.units {
-		unit := ev.units[i].Path
-		if unit == file {
-			return unit
-		}
-		for j := range ev.checked[i].heads {
-			if ev.checked[i].heads[j].File == file {
-				return unit
+	for u := range ev.units.All() {
+		for i := range u.heads {
+			if u.heads[i].File == file {
+				return u.Path
 			}
 		}
-		if path.Ext(unit) == "" && strings.HasPrefix(file, unit+"/") && len(unit) > len(best) {
-			best = unit
+		if path.Ext(u.Path) == "" && strings.HasPrefix(file, u.Path+"/") && len(u.Path) > len(best) {
+			best = u.Path
 		}
 	}
 	if best != "" {
@@ -70,10 +69,19 @@ func (ev *evaluation) kept() []render.Head {
 		return ev.heads()
 	}
 	var out []render.Head
-	for i, c := range ev.checked {
-		if !ev.left[ev.units[i].Path] {
-			out = append(out, c.heads...)
+	for u := range ev.units.All() {
+		if !ev.left[u.Path] {
+			out = append(out, u.heads...)
 		}
 	}
 	return out
+}
+
+// gated are the objects that have to be known to say which of them wait; none
+// where none does.
+func (ev *evaluation) gated() []render.Head {
+	if !ev.anyPlaced() {
+		return nil
+	}
+	return ev.kept()
 }

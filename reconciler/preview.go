@@ -23,7 +23,9 @@ func (r *Reconciler) Preview(ctx context.Context, src Source, c Commit) (*plan.P
 	if err != nil {
 		return nil, wrap("read tree", err)
 	}
-	p, ev, err := r.eval.plan(ctx, t, c, r.world(), false)
+	w := r.world()
+	w.touched = r.watch.touched
+	p, ev, err := r.eval.plan(ctx, t, c, w, false)
 	if err != nil || len(p.Findings) > 0 {
 		return p, err
 	}
@@ -32,7 +34,7 @@ func (r *Reconciler) Preview(ctx context.Context, src Source, c Commit) (*plan.P
 	}
 	now := *p
 	now.Ops = slices.Clone(p.Ops)
-	plan.Gate(&now, ev.kept(), r.healthy, r.served) // what waits is judged when its turn comes
+	plan.Gate(&now, ev.gated(), r.healthy, r.served) // what waits is judged when its turn comes
 	err = apply.Try(ctx, r.cfg.Client, &now)
 	var refused *apply.Refused
 	switch {

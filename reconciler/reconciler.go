@@ -11,6 +11,15 @@
 // There is one Reconciler for each Repository; Fleet runs those that Git
 // declares.
 //
+// A commit costs what it changes, and not what the repository holds. Each step
+// is made of the one before it, of the last commit, and of what differs: the
+// list of files by the hashes of folders, the units by those of files, what is
+// declared, which units the inventories do not agree with, what is watched.
+// Whatever is made so is what would be made from nothing. What nobody has
+// touched since the last plan is not compared again; a process begins by
+// comparing everything, and every ten minutes a commit has all declared objects
+// looked for.
+//
 // It promises that a commit enters the cluster whole or not at all, that a bad
 // commit changes nothing and holds up nobody, that what someone else changes of
 // what Git declares is put back, and that nothing is deleted that the
@@ -84,7 +93,8 @@ type Reconciler struct {
 	current *evaluation      // of the applied commit
 
 	refusedAt time.Time
-	first     bool // nothing has been applied by this process yet
+	swept     time.Time // when all declared objects were last looked for
+	first     bool      // nothing has been applied by this process yet
 	dirty     map[render.Ref]bool
 	held      map[render.Ref]string // ops that wait, and for what
 	ours      map[render.Ref]string // versions that the last writes made

@@ -66,7 +66,7 @@ func (r *Reconciler) resume(ctx context.Context) error {
 	r.commit = obj.DeepCopy()
 	if t, err := r.cfg.Source.Tree(repo.Status.Applied); err == nil {
 		options, _ := r.world().options() // what is missing is said at the next plan
-		if ev, err := r.eval.evaluate(ctx, t, func(*render.Unit) bool { return false }, options); err == nil {
+		if ev, err := r.eval.evaluate(ctx, t, nil, options); err == nil {
 			r.current, r.watch.rules = ev, ev.health
 			for i := range heads {
 				r.dirty[heads[i].Ref] = true

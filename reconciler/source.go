@@ -3,8 +3,8 @@ package reconciler
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
+	"strings"
 
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/source"
@@ -45,7 +45,12 @@ func (g git) Tree(sha string) (render.Tree, error) {
 
 // Tree makes what the renderer reads of a source's tree; path is the folder
 // to follow.
-func Tree(t source.Tree, path string) render.Tree { return tree{t, path} }
+func Tree(t source.Tree, path string) render.Tree {
+	if v, ok := t.(source.Versioned); ok {
+		return versionedTree{tree{t, path}, v}
+	}
+	return tree{t, path}
+}
 
 type tree struct {
 	source.Tree
@@ -60,11 +65,47 @@ func (t tree) Walk() iter.Seq2[render.File, error] {
 			if errors.As(err, &bad) {
 				err = &render.FileError{Path: bad.Path, Rule: bad.Rule, Message: bad.Message, Partial: bad.Partial}
 			}
-			file := render.File{Path: f.Path, Blob: f.Blob, Mode: f.Mode, Size: f.Size,
-				Open: func() (io.ReadCloser, error) { return f.Open() }}
-			if !yield(file, err) {
+			if !yield(fileOf(f), err) {
 				return
 			}
 		}
 	}
 }
+
+func fileOf(f source.File) render.File {
+	return render.File{Path: f.Path, Blob: f.Blob, Mode: f.Mode, Size: f.Size, Open: f.Opener()}
+}
+
+// versionedTree is a tree whose versions can be compared.
+type versionedTree struct {
+	tree
+	versions source.Versioned
+}
+
+// Version implements render.Versioned. Which links may stand in a folder
+// depends on where it is.
+func (t versionedTree) Version() (string, error) {
+	v, err := t.versions.Version(t.path)
+	return v + " " + t.path, err
+}
+
+// Since implements render.Versioned.
+func (t versionedTree) Since(version string) ([]render.Difference, bool, error) {
+	version, path, _ := strings.Cut(version, " ")
+	if path != t.path {
+		return nil, false, nil
+	}
+	found, ok, err := t.versions.Since(path, version)
+	out := make([]render.Difference, len(found))
+	for i, d := range found {
+		out[i].Path = d.Path
+		if d.File != nil {
+			f := fileOf(*d.File)
+			out[i].File = &f
+		}
+	}
+	return out, ok, err
+}
+
+// Fits implements render.Versioned.
+func (t versionedTree) Fits(files int, bytes int64) bool { return t.versions.Fits(files, bytes) }

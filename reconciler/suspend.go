@@ -48,34 +48,25 @@ func (r *Reconciler) suspendedItself() bool {
 	if !ok || !plan.Owns(repo, "spec", "suspend") {
 		return false
 	}
-	for _, inv := range inventoriesOf(r.world().Inventories, r.cfg.Repository) {
-		if slices.ContainsFunc(inv.Spec.Objects, func(o v1alpha1.InventoryObject) bool {
-			return o.Group == repositories.Group && o.Kind == repositories.Kind && o.Name == r.cfg.Repository
-		}) {
-			return true
-		}
-	}
-	return false
+	own := render.Ref{Resource: repositories, Key: schema.Key{Name: r.cfg.Repository}}
+	return r.eval.open.inventories(r.world()).Declares(own)
 }
 
 // saysSuspended says whether a tree declares its own repository as suspended.
 func (r *Reconciler) saysSuspended(ctx context.Context, t render.Tree) (bool, error) {
 	options, _ := r.world().options()
-	ev, err := r.eval.evaluate(ctx, t, func(*render.Unit) bool { return false }, options)
+	ev, err := r.eval.evaluate(ctx, t, nil, options)
 	if err != nil {
 		return false, err
 	}
 	own := render.Ref{Resource: repositories, Key: schema.Key{Name: r.cfg.Repository}}
-	for i, c := range ev.checked {
-		at := slices.IndexFunc(c.heads, func(h render.Head) bool { return h.Ref == own })
-		if at < 0 {
-			continue
-		}
-		if err := ev.load(ctx, i); err != nil {
+	for u := range ev.owners(own) {
+		if err := ev.load(ctx, u); err != nil {
 			return false, err
 		}
+		at := slices.IndexFunc(u.heads, func(h render.Head) bool { return h.Ref == own })
 		var repo v1alpha1.Repository
-		err := json.Unmarshal(ev.checked[i].fields[at], &repo)
+		err := json.Unmarshal(ev.fields(u)[at], &repo)
 		return repo.Spec.Suspend, err
 	}
 	return false, nil

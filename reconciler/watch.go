@@ -34,9 +34,14 @@ type watch struct {
 	// early is what happens to objects that are about to be declared, from
 	// before they are planned until they are followed.
 	early map[render.Ref]pending
+	// missing are the declared objects that were not there when they were last
+	// looked at. following says that all declared objects are, and are heard of.
+	missing   map[render.Ref]struct{}
+	following bool
 
 	// Only the reconciler's goroutine touches these.
 	rules      *health.Rules // of the commit; nil: the built-in judgement
+	judged     *health.Rules // that the objects were last looked at by
 	subscribed map[*schema.Resource]bool
 	unhealthy  map[render.Ref]health.Health
 }
@@ -49,16 +54,19 @@ type pending struct {
 
 func newWatch(cache client.Cache, served func(*schema.Resource) bool) *watch {
 	return &watch{cache: cache, served: served, notify: make(chan struct{}, 1), declared: map[render.Ref]struct{}{}, pending: map[render.Ref]pending{},
-		subscribed: map[*schema.Resource]bool{}, unhealthy: map[render.Ref]health.Health{}}
+		missing: map[render.Ref]struct{}{}, subscribed: map[*schema.Resource]bool{}, unhealthy: map[render.Ref]health.Health{}}
 }
 
 // expect notes what happens to objects that are about to be planned and are
 // not followed yet: who deletes one meanwhile would not be heard else.
 func (w *watch) expect(ctx context.Context, heads []render.Head) error {
 	w.mu.Lock()
-	w.early = map[render.Ref]pending{}
+	if w.early == nil {
+		w.early = map[render.Ref]pending{}
+	}
 	for i := range heads {
-		if _, ok := w.declared[heads[i].Ref]; !ok {
+		_, declared := w.declared[heads[i].Ref]
+		if _, early := w.early[heads[i].Ref]; !declared && !early {
 			w.early[heads[i].Ref] = pending{}
 		}
 	}
@@ -71,6 +79,13 @@ func (w *watch) expect(ctx context.Context, heads []render.Head) error {
 	return nil
 }
 
+// expectNothing forgets what was expected of a commit that did not come.
+func (w *watch) expectNothing() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.early = nil
+}
+
 // follow sets the objects to watch, and looks at all of them.
 func (w *watch) follow(ctx context.Context, heads []render.Head) error {
 	declared := make(map[render.Ref]struct{}, len(heads))
@@ -78,10 +93,39 @@ func (w *watch) follow(ctx context.Context, heads []render.Head) error {
 		declared[heads[i].Ref] = struct{}{}
 	}
 	w.mu.Lock()
-	w.declared = declared
+	w.declared, w.following = declared, false
 	maps.DeleteFunc(w.pending, func(ref render.Ref, _ pending) bool { _, ok := declared[ref]; return !ok })
+	clear(w.missing)
+	w.arrived()
+	w.mu.Unlock()
+	return w.hear(ctx, heads, true)
+}
+
+// change adds objects to those that are watched, or looks at them again, and
+// takes others out.
+func (w *watch) change(ctx context.Context, heads []render.Head, gone []render.Ref) error {
+	w.mu.Lock()
+	for _, ref := range gone {
+		delete(w.declared, ref)
+		delete(w.pending, ref)
+		delete(w.missing, ref)
+	}
+	for i := range heads {
+		w.declared[heads[i].Ref] = struct{}{}
+	}
+	w.arrived()
+	w.mu.Unlock()
+	for _, ref := range gone {
+		delete(w.unhealthy, ref)
+	}
+	return w.hear(ctx, heads, w.judged.Hash() != w.rules.Hash())
+}
+
+// arrived takes what has happened to objects before they were watched for what
+// has happened to them. The caller holds the lock.
+func (w *watch) arrived() {
 	for ref, p := range w.early {
-		if _, ok := declared[ref]; ok && p.changed {
+		if _, ok := w.declared[ref]; ok && p.changed {
 			w.pending[ref] = p
 		}
 	}
@@ -89,18 +133,49 @@ func (w *watch) follow(ctx context.Context, heads []render.Head) error {
 	if len(w.pending) > 0 {
 		w.ring()
 	}
-	w.mu.Unlock()
+}
+
+// hear subscribes to the kinds of objects that are new, and looks at them, or
+// at all that are watched.
+func (w *watch) hear(ctx context.Context, heads []render.Head, all bool) error {
 	var failed error // what cannot be subscribed to is looked at all the same
 	for i := range heads {
 		if err := w.subscribe(ctx, heads[i].Resource); err != nil && failed == nil {
 			failed = err
 		}
 	}
-	clear(w.unhealthy)
-	for ref := range declared {
-		w.look(ref)
+	if all {
+		w.judged = w.rules
+		clear(w.unhealthy)
+		for ref := range w.declared { // which only this goroutine changes
+			w.look(ref)
+		}
+	} else {
+		for i := range heads {
+			w.look(heads[i].Ref)
+		}
+		for ref := range w.unhealthy { // it may be for the sake of other objects
+			w.look(ref)
+		}
 	}
+	w.mu.Lock()
+	w.following = failed == nil && (all || w.following)
+	w.mu.Unlock()
 	return failed
+}
+
+// touched are the watched objects that have changed and were not taken yet, or
+// were not there; false: not all that is declared is watched.
+func (w *watch) touched() ([]render.Ref, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := slices.Collect(maps.Keys(w.missing))
+	for ref, p := range w.pending {
+		if p.changed {
+			out = append(out, ref)
+		}
+	}
+	return out, w.following
 }
 
 func (w *watch) subscribe(ctx context.Context, r *schema.Resource) error {
@@ -196,9 +271,14 @@ func (w *watch) take() map[render.Ref]pending {
 // look computes the health of one object from the cache.
 func (w *watch) look(ref render.Ref) {
 	o, ok := w.cache.Get(ref.Resource, ref.Key)
-	if !ok {
+	w.mu.Lock()
+	if ok {
+		delete(w.missing, ref)
+	} else {
 		o = nil
+		w.missing[ref] = struct{}{}
 	}
+	w.mu.Unlock()
 	if h := w.rules.In(o, w.cache); h.Status == health.Healthy {
 		delete(w.unhealthy, ref)
 	} else {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/writ-os/writ/reconciler/render"
@@ -8,46 +9,31 @@ import (
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// declared is an object in an inventory.
-type declared struct {
-	*v1alpha1.InventoryObject
-	in *v1alpha1.Inventory
-}
-
-// file is where the object was declared.
-func (d declared) file() string {
-	if d.File != "" {
-		return d.File
-	}
-	return d.in.Spec.File
-}
-
 // computation is the state of one Compute.
 type computation struct {
 	in      Input
 	plan    *Plan
-	mine    map[render.Ref]declared // what the repository declared before
-	others  map[render.Ref]declared // what other repositories declare
-	byUnit  map[string]*v1alpha1.Inventory
+	before  *Inventories
 	desired map[render.Ref]*Desired
+	pruned  map[render.Ref]bool
 }
 
 func newComputation(in Input) *computation {
-	c := &computation{in: in, plan: &Plan{}, mine: map[render.Ref]declared{}, others: map[render.Ref]declared{},
-		byUnit: map[string]*v1alpha1.Inventory{}, desired: map[render.Ref]*Desired{}}
-	for _, inv := range in.Inventories {
-		target := c.others
-		if inv.Spec.Repository == in.Repository {
-			target = c.mine
-			c.byUnit[inv.Spec.File] = inv
-		}
-		for i := range inv.Spec.Objects {
-			if ref, ok := RefOf(&inv.Spec.Objects[i], in.Kinds); ok {
-				target[ref] = declared{&inv.Spec.Objects[i], inv}
-			}
-		}
+	c := &computation{in: in, plan: &Plan{}, before: in.Before, desired: map[render.Ref]*Desired{}, pruned: map[render.Ref]bool{}}
+	if c.before == nil {
+		c.before = NewInventories(in.Repository, in.Inventories)
 	}
 	return c
+}
+
+// mine is what the repository declared before, others what another one
+// declares.
+func (c *computation) mine(ref render.Ref) (declared, bool)   { return find(c.before.mine, ref) }
+func (c *computation) others(ref render.Ref) (declared, bool) { return find(c.before.others, ref) }
+
+// declares says whether the commit declares an object.
+func (c *computation) declares(ref render.Ref) bool {
+	return c.desired[ref] != nil || c.in.Rest != nil && c.in.Rest.Declares(ref)
 }
 
 // Drift decides only about the objects of in.Units, which were as declared
@@ -84,7 +70,7 @@ func RefOf(o *v1alpha1.InventoryObject, kinds Kinds) (render.Ref, bool) {
 func (c *computation) object(d *Desired) {
 	c.plan.Declared++
 	c.desired[d.Ref] = d
-	if other, ok := c.others[d.Ref]; ok && !c.keeps(d, other) {
+	if other, ok := c.others(d.Ref); ok && !c.keeps(d, other) {
 		return
 	}
 	if d.Masked || c.in.Unreadable != nil && c.in.Unreadable(d.Resource) {
@@ -145,7 +131,7 @@ func (c *computation) compare(d *Desired, live schema.Object, exists bool) {
 // unreadable compares an object that may not be read by the hash that the
 // inventory keeps.
 func (c *computation) unreadable(d *Desired) {
-	before, known := c.mine[d.Ref]
+	before, known := c.mine(d.Ref)
 	switch {
 	case known && before.Hash == d.Hash:
 		c.plan.Unchanged++
@@ -162,34 +148,52 @@ func (c *computation) prune() {
 	if c.anyBroken() {
 		return
 	}
-	for ref, was := range c.mine {
-		if c.desired[ref] != nil {
-			continue
-		}
-		if _, moved := c.others[ref]; moved {
-			continue
-		}
-		readable := c.in.Unreadable == nil || !c.in.Unreadable(ref.Resource)
-		live, exists := schema.Object(nil), true
-		if readable {
-			live, exists = c.in.Live.Get(ref.Resource, ref.Key)
-		}
-		if !exists || live != nil && live.GetDeletionTimestamp() != nil {
-			continue
-		}
-		if c.kept(ref, live) {
-			continue
-		}
-		c.plan.Ops = append(c.plan.Ops, Op{Action: Delete, Head: render.Head{Ref: ref, File: was.file(), Line: was.Line, Hash: was.Hash}})
-		c.losses(ref, live)
-	}
 	left := c.declaring()
-	for path, inv := range c.byUnit {
-		if !left[path] {
+	for inv := range c.inventories() {
+		for i := range inv.Spec.Objects {
+			if ref, ok := RefOf(&inv.Spec.Objects[i], c.in.Kinds); ok {
+				c.pruneObject(ref, declared{&inv.Spec.Objects[i], inv})
+			}
+		}
+		if !left[inv.Spec.File] {
 			c.plan.Inventories = append(c.plan.Inventories, InventoryOp{Name: inv.Name, ResourceVersion: inv.ResourceVersion})
 		}
 	}
 	sortInventories(c.plan.Inventories)
+}
+
+// inventories yields those that may have declared what is not declared any
+// more.
+func (c *computation) inventories() iter.Seq[*v1alpha1.Inventory] {
+	if c.in.Rest == nil {
+		return c.before.Units()
+	}
+	return func(yield func(*v1alpha1.Inventory) bool) {
+		for i := range c.in.Units {
+			if inv := c.before.Unit(c.in.Units[i].Path); inv != nil && !yield(inv) {
+				return
+			}
+		}
+	}
+}
+
+func (c *computation) pruneObject(ref render.Ref, was declared) {
+	if c.pruned[ref] || c.declares(ref) {
+		return
+	}
+	c.pruned[ref] = true
+	if _, moved := c.others(ref); moved {
+		return
+	}
+	live, exists := schema.Object(nil), true
+	if c.in.Unreadable == nil || !c.in.Unreadable(ref.Resource) {
+		live, exists = c.in.Live.Get(ref.Resource, ref.Key)
+	}
+	if !exists || live != nil && live.GetDeletionTimestamp() != nil || c.kept(ref, was, live) {
+		return
+	}
+	c.plan.Ops = append(c.plan.Ops, Op{Action: Delete, Head: render.Head{Ref: ref, File: was.file(), Line: was.Line, Hash: was.Hash}})
+	c.losses(ref, live)
 }
 
 func (c *computation) anyBroken() bool {

@@ -146,10 +146,11 @@ func (c *computation) losses(ref render.Ref, live schema.Object) {
 
 // guard refuses a commit that deletes more than its author can have meant.
 func (c *computation) guard() {
-	deletes, before := c.plan.Count(Delete)+c.plan.Count(Replace), len(c.mine)
+	deletes := c.plan.Count(Delete) + c.plan.Count(Replace)
 	if c.in.AllowDeletes || deletes == 0 {
 		return
 	}
+	before := c.before.declared(c.in.Kinds)
 	add := func(rule, message string) {
 		c.plan.Findings = append(c.plan.Findings, v1alpha1.Finding{Rule: rule, Message: message,
 			Hint: "if it is meant, add the line \"Writ-Allow-Deletes: true\" to the commit message"})

@@ -40,7 +40,7 @@ func (c *computation) inventory(u *Unit) {
 	if len(u.Objects) == 0 {
 		return
 	}
-	before := c.byUnit[u.Path]
+	before := c.before.Unit(u.Path)
 	if before != nil && before.Spec.Blob == u.Hash {
 		return
 	}

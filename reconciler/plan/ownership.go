@@ -46,7 +46,7 @@ func (c *computation) movedFrom(ref render.Ref) string {
 
 // kept says whether an object stays that Git does not declare any more, and
 // refuses the commit where it must not go.
-func (c *computation) kept(ref render.Ref, live schema.Object) bool {
+func (c *computation) kept(ref render.Ref, was declared, live schema.Object) bool {
 	switch {
 	case c.in.KeepUndeclared:
 		c.consequence(ref, "Kept", "is not declared any more and stays: the repository does not prune")
@@ -54,7 +54,6 @@ func (c *computation) kept(ref render.Ref, live schema.Object) bool {
 	case live == nil:
 		return false
 	case protected(live):
-		was := c.mine[ref]
 		c.find(render.Head{Ref: ref, File: was.file(), Line: was.Line}, "", "Protected", ref.String()+" would be deleted and is protected",
 			"declare it again, or remove the annotation "+v1alpha1.ProtectAnnotation+" in a commit of its own first")
 		return true

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -13,28 +14,42 @@ import (
 // dependencies refuses what can never be fulfilled: a dependency that nobody
 // declares and that is not there, and circles.
 func (c *computation) dependencies() {
-	byName := map[string]*Desired{}
+	waiting := map[string]*render.Head{}
 	for ref, d := range c.desired {
-		byName[ref.String()] = d
+		if len(d.DependsOn) > 0 {
+			waiting[ref.String()] = &d.Head
+		}
 	}
-	for _, d := range c.desired {
-		for _, name := range d.DependsOn {
-			if byName[name] == nil && !c.elsewhere(name) {
-				c.find(d.Head, "metadata.annotations", "DependsOn", fmt.Sprintf("%s depends on %s, which no commit declares", d.Object(), name),
+	if c.in.Rest != nil {
+		for _, h := range c.in.Rest.Dependent {
+			waiting[h.Object()] = h
+		}
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	names := make(map[string]bool, len(c.desired))
+	for ref := range c.desired {
+		names[ref.String()] = true
+	}
+	for _, h := range waiting {
+		for _, name := range h.DependsOn {
+			if !names[name] && (c.in.Rest == nil || !c.in.Rest.Named(name)) && !c.elsewhere(name) {
+				c.find(*h, "metadata.annotations", "DependsOn", fmt.Sprintf("%s depends on %s, which no commit declares", h.Object(), name),
 					"name an object as Kind/namespace/name, or Kind/name")
 			}
 		}
 	}
-	if circle := findCircle(byName); len(circle) > 0 {
-		c.find(byName[circle[0]].Head, "metadata.annotations", "DependsOn", "objects wait for each other: "+strings.Join(circle, " -> "), "remove one of the dependencies")
+	if circle := findCircle(waiting); len(circle) > 0 {
+		c.find(*waiting[circle[0]], "metadata.annotations", "DependsOn", "objects wait for each other: "+strings.Join(circle, " -> "), "remove one of the dependencies")
 	}
 }
 
 // elsewhere says whether another repository declares an object, and notes
 // that it is depended on.
 func (c *computation) elsewhere(name string) bool {
-	for ref := range c.others {
-		if ref.String() == name {
+	for d := range namedIn(c.before.others, name) {
+		if ref, ok := RefOf(d.InventoryObject, c.in.Kinds); ok {
 			if c.plan.Elsewhere == nil {
 				c.plan.Elsewhere = map[string]render.Ref{}
 			}
@@ -46,22 +61,23 @@ func (c *computation) elsewhere(name string) bool {
 }
 
 // findCircle returns the names along a circle, the first again at the end.
-func findCircle(byName map[string]*Desired) []string {
+// Only objects that depend on others can be part of one.
+func findCircle(waiting map[string]*render.Head) []string {
 	const visiting, done = 1, 2
 	state := map[string]int{}
 	var path []string
 	var visit func(string) []string
 	visit = func(name string) []string {
-		d := byName[name]
+		h := waiting[name]
 		switch {
-		case d == nil || state[name] == done:
+		case h == nil || state[name] == done:
 			return nil
 		case state[name] == visiting:
 			return append(slices.Clone(path[slices.Index(path, name):]), name)
 		}
 		state[name] = visiting
 		path = append(path, name)
-		for _, next := range d.DependsOn {
+		for _, next := range h.DependsOn {
 			if c := visit(next); c != nil {
 				return c
 			}
@@ -70,14 +86,7 @@ func findCircle(byName map[string]*Desired) []string {
 		state[name] = done
 		return nil
 	}
-	names := make([]string, 0, len(byName))
-	for name, d := range byName {
-		if len(d.DependsOn) > 0 {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(waiting)) {
 		if c := visit(name); c != nil {
 			return c
 		}

@@ -50,7 +50,7 @@ type Diff struct {
 // expect.
 type Consequence struct {
 	Object string `json:"object"`
-	// Kind is Restart, Replace, DataLoss, NamespaceDelete, Kept (it stays
+	// Kind is Restart, Reboot, Replace, DataLoss, NamespaceDelete, Kept (it stays
 	// although Git does not declare it any more), Shadowed (another repository
 	// declares it with a higher priority) or Moved (taken over from another).
 	Kind    string `json:"kind"`
@@ -124,6 +124,20 @@ type Unit struct {
 	Broken bool
 }
 
+// Rest is what a plan has to know of units that it need not look at: they are
+// as their inventories say, all their objects are live, and nobody else
+// declares any of those.
+type Rest struct {
+	// Objects is how many they declare.
+	Objects int
+	// Declares says whether they declare an object, Named whether one of that
+	// name.
+	Declares func(render.Ref) bool
+	Named    func(name string) bool
+	// Dependent are the objects among them that depend on others.
+	Dependent []*render.Head
+}
+
 // Input is everything that a plan depends on.
 type Input struct {
 	Repository string
@@ -132,8 +146,14 @@ type Input struct {
 	Time        time.Time
 
 	Units []Unit
-	// Inventories are those of all repositories.
+	// Rest stands for the units of the commit that are not among Units; nil:
+	// there are none. Of a unit that was declared and is not any more there is
+	// one without objects among Units then.
+	Rest *Rest
+	// Inventories are those of all repositories; Before is the same, if it is
+	// known already.
 	Inventories []*v1alpha1.Inventory
+	Before      *Inventories
 	Live        Live
 	// Kinds finds the kinds that are not built in.
 	Kinds Kinds
@@ -163,6 +183,9 @@ const freeDeletes = 10
 // Compute decides what the commit does to the cluster.
 func Compute(in Input) *Plan {
 	c := newComputation(in)
+	if in.Rest != nil {
+		c.plan.Declared, c.plan.Unchanged = in.Rest.Objects, in.Rest.Objects
+	}
 	for i := range in.Units {
 		u := &in.Units[i]
 		if u.Broken {
@@ -175,6 +198,7 @@ func Compute(in Input) *Plan {
 	}
 	c.dependencies()
 	c.prune()
+	c.reboots()
 	c.guard()
 	slices.SortStableFunc(c.plan.Ops, order)
 	slices.SortStableFunc(c.plan.Consequences, func(a, b Consequence) int { return cmp.Compare(a.Object, b.Object) })

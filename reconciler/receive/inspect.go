@@ -2,6 +2,7 @@ package receive
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -22,8 +23,10 @@ func (r *Remote) limits() pack.Limits {
 }
 
 // connected verifies that each of the new objects has what it refers to. As
-// every push was verified so, the whole below any object is complete.
-func connected(st storer.EncodedObjectStorer, objs []pack.Object) error {
+// every push was verified so, the whole below any object is complete. seen
+// remembers what objects are, from one push to the next: that an object is
+// still there is in an index, what it is only in the object itself.
+func connected(st storer.EncodedObjectStorer, objs []pack.Object, seen *seenKinds) error {
 	kinds := make(map[plumbing.Hash]plumbing.ObjectType, len(objs))
 	for _, o := range objs {
 		kinds[o.Hash] = o.Kind
@@ -33,13 +36,14 @@ func connected(st storer.EncodedObjectStorer, objs []pack.Object) error {
 		if !ok {
 			have = plumbing.InvalidObject
 			switch {
-			case kind == plumbing.BlobObject:
+			case kind == plumbing.BlobObject || kind != plumbing.AnyObject && seen.is(h, kind):
 				if st.HasEncodedObject(h) == nil {
 					have = kind
 				}
 			default:
 				if o, err := st.EncodedObject(kind, h); err == nil {
 					have = o.Type()
+					seen.note(h, have)
 				}
 			}
 			kinds[h] = have
@@ -55,6 +59,33 @@ func connected(st storer.EncodedObjectStorer, objs []pack.Object) error {
 		}
 	}
 	return nil
+}
+
+// maxSeen bounds what is remembered of objects: more than a large repository
+// has folders.
+const maxSeen = 50_000
+
+// seenKinds remembers what objects are. The name of an object is made of its
+// content and its kind, so that it never becomes another. The zero value is
+// ready.
+type seenKinds struct {
+	mu    sync.Mutex
+	kinds map[plumbing.Hash]plumbing.ObjectType
+}
+
+func (s *seenKinds) is(h plumbing.Hash, kind plumbing.ObjectType) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kinds[h] == kind
+}
+
+func (s *seenKinds) note(h plumbing.Hash, kind plumbing.ObjectType) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kinds == nil || len(s.kinds) >= maxSeen {
+		s.kinds = map[plumbing.Hash]plumbing.ObjectType{}
+	}
+	s.kinds[h] = kind
 }
 
 // links calls need for each object that o refers to.

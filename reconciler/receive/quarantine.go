@@ -90,7 +90,7 @@ func (q *quarantine) receive(r io.Reader, l pack.Limits) error {
 		return err
 	}
 	q.st = openObjects(q.dir)
-	return connected(q.st, q.objs)
+	return connected(q.st, q.objs, &q.repo.seen)
 }
 
 // promote moves the pack into the repository.

@@ -17,6 +17,8 @@ type repository struct {
 	packs      sync.RWMutex // held while packs are merged; read-held by who opens packs by name
 	collecting sync.Mutex   // held by the one who collects garbage
 	pushes     sync.RWMutex // held while objects are dropped; read-held by each push
+
+	seen seenKinds
 }
 
 // open makes the repository when there is none and clears what a crash left

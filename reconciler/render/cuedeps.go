@@ -26,7 +26,7 @@ type header struct {
 // cueUnits makes a unit of every folder with CUE files. Its hash covers what
 // the package can read: its own files, those of the folders above (a package
 // spans them) and, in turn, of all packages of the tree that it imports.
-func cueUnits(s *scanner, all []File, byDir map[string][]File) ([]Unit, []v1alpha1.Finding, error) {
+func cueUnits(s *scanner, all []File, byDir map[string][]File) ([]*Unit, []v1alpha1.Finding, error) {
 	if len(byDir) == 0 {
 		return nil, nil, nil
 	}
@@ -51,10 +51,10 @@ func cueUnits(s *scanner, all []File, byDir map[string][]File) ([]Unit, []v1alph
 	if err := d.read(files); err != nil {
 		return nil, nil, err
 	}
-	var units []Unit
+	var units []*Unit
 	for dir := range byDir {
 		reads := d.closure(dir)
-		units = append(units, Unit{Path: dir, Hash: hashFiles(reads), format: formatCUE, cue: d.m, cueFiles: reads, opts: &s.opts})
+		units = append(units, &Unit{Path: dir, Hash: hashFiles(reads), format: formatCUE, cue: d.m, cueFiles: reads, opts: &unbound})
 	}
 	return units, nil, nil
 }

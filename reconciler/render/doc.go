@@ -19,4 +19,7 @@
 // everything it reads, so that callers can leave out what has not changed:
 //
 //	tree ──Scan──> units (path, hash) ──Render, only the changed──> manifests + findings
+//
+// Who follows a repository reads it with a Memory: what Read then costs is what
+// differs from the version before, and not what the repository holds.
 package render

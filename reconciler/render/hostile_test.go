@@ -76,7 +76,7 @@ func deepBlock(n int) string {
 
 // TestLargeFilesAreNotRead: what Git says of the size is enough.
 func TestLargeFilesAreNotRead(t *testing.T) {
-	u := Unit{Path: "a.yaml", file: File{Path: "a.yaml", Size: 100 << 20, Open: func() (io.ReadCloser, error) {
+	u := Unit{Path: "a.yaml", file: &File{Path: "a.yaml", Size: 100 << 20, Open: func() (io.ReadCloser, error) {
 		t.Error("opened")
 		return io.NopCloser(strings.NewReader("")), nil
 	}}}

@@ -38,9 +38,10 @@ type build struct {
 // kustomizations makes a unit of every kustomization that no other refers to.
 // taken says which files belong to kustomizations: those that they read, and,
 // as in Flux, all others in their folders, where what is not listed is off.
-func (s *scanner) kustomizations(files []File) ([]Unit, func(string) bool, error) {
+func (s *scanner) kustomizations(files []File) ([]*Unit, func(string) bool, error) {
 	var roots []*kustomization
 	owned := map[string]bool{}
+	s.owned = owned
 	for _, f := range files {
 		if !isKustomization(f.Path) || hidden(f.Path) || s.ignored.match(f.Path) || s.inChart(f.Path) || f.Mode.Type() != 0 {
 			continue
@@ -56,7 +57,7 @@ func (s *scanner) kustomizations(files []File) ([]Unit, func(string) bool, error
 	}
 	referred := map[string]bool{}
 	read := map[string]bool{}
-	var units []Unit
+	var units []*Unit
 	for _, k := range s.dirs {
 		if k == nil {
 			continue
@@ -121,9 +122,9 @@ func (s *scanner) cyclic(k *kustomization) bool {
 }
 
 // buildUnit gathers all that one build reads.
-func (s *scanner) buildUnit(k *kustomization) (Unit, error) {
+func (s *scanner) buildUnit(k *kustomization) (*Unit, error) {
 	b := &build{root: k}
-	u := Unit{Path: k.file.Path, format: formatKustomize, kust: b, opts: &s.opts, file: k.file}
+	u := &Unit{Path: k.file.Path, format: formatKustomize, kust: b, opts: &unbound, file: &k.file}
 	seen := map[string]bool{}
 	full := false
 	var visit func(k *kustomization)
@@ -149,12 +150,12 @@ func (s *scanner) buildUnit(k *kustomization) (Unit, error) {
 	}
 	for _, f := range b.files.sorted() {
 		if isManifestFile(f.Path) && !isKustomization(f.Path) {
-			if err := s.addReleases(&u, f); err != nil {
+			if err := s.addReleases(u, f); err != nil {
 				return u, err
 			}
 		}
 	}
-	u.Hash = hashFiles(append(b.files.sorted(), u.chartFiles()...))
+	u.Hash = hashFiles(append(b.files.sorted(), u.chartFiles()...), u.known()...)
 	return u, nil
 }
 

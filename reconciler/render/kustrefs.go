@@ -160,15 +160,13 @@ func (r *references) entry(field string, n *node, text string, folders bool) (*F
 func (r *references) near(p string) string {
 	names := map[string]bool{}
 	dir := path.Dir(p)
-	for q := range r.s.index.files {
-		if below(q, dir) {
-			rest := strings.TrimPrefix(q, dir+"/")
-			if dir == "." {
-				rest = q
-			}
-			first, _, _ := strings.Cut(rest, "/")
-			names[first] = true
+	for _, f := range r.s.index.under(dir) {
+		rest := f.Path
+		if dir != "." {
+			rest = strings.TrimPrefix(rest, dir+"/")
 		}
+		first, _, _ := strings.Cut(rest, "/")
+		names[first] = true
 	}
 	if n := nearest(path.Base(p), names); n != "" {
 		return "did you mean " + n + "?"

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -112,55 +113,93 @@ func (o *Options) kind(gvk kschema.GroupVersionKind) *schema.Resource {
 	return o.Kinds(gvk)
 }
 
-// Memory remembers which releases the files of a tree declare, by the hash of
-// their content, so that a file that has not changed is not read again. The
-// zero value is ready; its methods may be called from several goroutines. It
-// holds what the last tree had.
+// Memory remembers what the last Read of a tree has found, so that the next
+// costs what has changed since; and which releases files declare, by the hash
+// of their content. The zero value is ready; its methods may be called from
+// several goroutines. It holds what one tree had.
 type Memory struct {
 	mu       sync.Mutex
+	scanned  *Scanned
+	extra    string               // options that the releases were read with
 	releases map[string][]release // by blob; nil for most
 }
 
-func (m *Memory) recall(blob string) ([]release, bool) {
+func (m *Memory) last() *Scanned {
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.scanned
+}
+
+func (m *Memory) recall(blob, extra string) ([]release, bool) {
 	if m == nil || blob == "" {
 		return nil, false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.extra != extra {
+		return nil, false
+	}
 	r, ok := m.releases[blob]
 	return r, ok
 }
 
-func (m *Memory) keep(all map[string][]release) {
+// keep takes the place of what was remembered.
+func (m *Memory) keep(s *Scanned, releases map[string][]release) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.releases = all
+	m.scanned, m.releases, m.extra = s, releases, s.extra
+}
+
+// note adds to what was remembered. What is of no use any more goes with the
+// next keep, and is not let grow until then.
+func (m *Memory) note(s *Scanned, releases map[string][]release) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.scanned = s
+	if m.extra == s.extra && len(m.releases) < 2*s.files.Len() {
+		maps.Copy(m.releases, releases)
+	}
 }
 
 // index finds the files of a tree by path, and those beside it in the same
 // repository where the tree lets it.
 type index struct {
-	files   map[string]File
+	files   []File // in the order of their paths
 	outside Outside
 	other   map[string]File   // files outside that were asked for
-	folders map[string][]File // folders outside that were asked for
+	folders map[string][]File // folders that were asked for
+	asked   map[string]bool   // files that were, whether they are there or not
 }
 
 func newIndex(t Tree, files []File) *index {
-	x := &index{files: make(map[string]File, len(files)), other: map[string]File{}, folders: map[string][]File{}}
-	for _, f := range files {
-		x.files[f.Path] = f
+	if !slices.IsSortedFunc(files, byPath) {
+		files = slices.Clone(files)
+		slices.SortFunc(files, byPath)
 	}
+	x := &index{files: files, other: map[string]File{}, folders: map[string][]File{}, asked: map[string]bool{}}
 	x.outside, _ = t.(Outside)
 	return x
 }
 
+// find returns a file of the tree.
+func (x *index) find(p string) (File, bool) {
+	i, ok := slices.BinarySearchFunc(x.files, p, func(f File, p string) int { return strings.Compare(f.Path, p) })
+	if !ok {
+		return File{}, false
+	}
+	return x.files[i], true
+}
+
 // file returns a regular file; false: there is none.
 func (x *index) file(p string) (File, bool, error) {
-	if f, ok := x.files[p]; ok {
+	x.asked[p] = true
+	if f, ok := x.find(p); ok {
 		return f, f.Mode.Type() == 0, nil
 	}
 	if f, ok := x.other[p]; ok {
@@ -189,8 +228,8 @@ func (x *index) below(dir string) ([]File, error) {
 		return files, nil
 	}
 	var out []File
-	for p, f := range x.files {
-		if below(p, dir) && f.Mode.Type() == 0 {
+	for _, f := range x.under(dir) {
+		if f.Mode.Type() == 0 {
 			out = append(out, f)
 		}
 	}
@@ -215,15 +254,19 @@ func (x *index) below(dir string) ([]File, error) {
 	return out, nil
 }
 
-func byPath(a, b File) int {
-	switch {
-	case a.Path < b.Path:
-		return -1
-	case a.Path > b.Path:
-		return 1
+// under are the files of the tree below a folder.
+func (x *index) under(dir string) []File {
+	if dir == "." {
+		return x.files
 	}
-	return 0
+	at := func(p string) int {
+		i, _ := slices.BinarySearchFunc(x.files, p, func(f File, p string) int { return strings.Compare(f.Path, p) })
+		return i
+	}
+	return x.files[at(dir+"/"):at(dir+"0")] // "0" is what follows "/"
 }
+
+func byPath(a, b File) int { return strings.Compare(a.Path, b.Path) }
 
 // below says whether a path lies in a folder.
 func below(p, dir string) bool {

@@ -84,7 +84,7 @@ func (s *scanner) addReleases(u *Unit, f File) error {
 		}
 	}
 	if u.format != formatKustomize {
-		u.Hash = hashFiles(append([]File{f}, u.chartFiles()...))
+		u.Hash = hashFiles(append([]File{f}, u.chartFiles()...), u.known()...)
 	}
 	return nil
 }
@@ -116,14 +116,16 @@ func (s *scanner) releasesOf(u *Unit, f File) ([]release, error) {
 	if found, ok := s.releases[f.Blob]; ok {
 		return found, nil
 	}
-	found, ok := s.opts.Memory.recall(f.Blob)
+	found, ok := s.opts.Memory.recall(f.Blob, s.opts.hash())
 	if !ok && f.Size <= maxReleaseFile {
 		data, err := f.read(maxReleaseFile)
 		if err != nil {
 			return nil, err
 		}
 		if bytes.Contains(data, []byte(releaseKind)) && bytes.Contains(data, []byte(releaseGroup)) {
-			found = parseReleases(u, f.Path, data)
+			asking := *u
+			asking.opts = s.opts
+			found = parseReleases(&asking, f.Path, data)
 		}
 	}
 	if f.Blob != "" {

@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -25,6 +26,8 @@ func Render(ctx context.Context, u *Unit) (*Rendered, error) {
 func renderUnit(ctx context.Context, u *Unit) (*Rendered, error) {
 	out := &Rendered{unit: u}
 	switch {
+	case u.opts == &unbound:
+		return nil, errUnbound
 	case u.format == formatKustomize && len(u.kust.findings) > 0:
 		out.Findings = u.kust.findings
 		return out, nil
@@ -58,6 +61,12 @@ func renderUnit(ctx context.Context, u *Unit) (*Rendered, error) {
 	renderFile(out, u, data)
 	return out, nil
 }
+
+// unbound stands for the options of a unit of a Scanned, which has them.
+var (
+	unbound    Options
+	errUnbound = errors.New("a unit is rendered by the Scanned that it is of")
+)
 
 func renderFile(out *Rendered, u *Unit, data []byte) {
 	if u.format == formatJSON {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/writ-os/writ/reconciler/secret"
@@ -34,31 +33,24 @@ const ignoreFile = ".writignore"
 // kustomizations name, and, for the charts that they may ask for, each once in
 // the life of a Memory. The error is that of a tree that cannot be read.
 func Scan(t Tree, options ...Options) ([]Unit, []v1alpha1.Finding, error) {
-	s := &scanner{tree: t, dirs: map[string]*kustomization{}, releases: map[string][]release{}}
+	var o Options
 	if len(options) > 0 {
-		s.opts = options[0]
+		o = options[0]
 	}
-	files, bad, err := list(t)
+	s, err := Read(t, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.ignored, err = readIgnore(files); err != nil {
-		return nil, nil, err
+	units := make([]Unit, 0, s.units.Len())
+	for u := range s.units.All() {
+		units = append(units, *s.bound(u))
 	}
-	s.index = newIndex(t, files)
-	s.bad = make(map[string]*FileError, len(bad))
-	for _, b := range bad {
-		s.bad[b.Path] = b
-		if matters(b, s.ignored) {
-			s.findings = append(s.findings, v1alpha1.Finding{File: b.Path, Rule: b.Rule, Message: b.Message})
-		}
-	}
-	return s.scan(files)
+	return units, s.findings, nil
 }
 
 // scanner finds the units of one tree.
 type scanner struct {
-	opts     Options
+	opts     *Options
 	tree     Tree
 	index    *index
 	ignored  ignores
@@ -68,9 +60,10 @@ type scanner struct {
 	searches bool                      // there may be charts: releases are looked for
 	dirs     map[string]*kustomization // by folder; nil where there is none
 	releases map[string][]release      // by blob
+	owned    map[string]bool           // folders that belong to kustomizations
 }
 
-func (s *scanner) scan(files []File) ([]Unit, []v1alpha1.Finding, error) {
+func (s *scanner) scan(files []File) (units []*Unit, err error) {
 	for _, f := range files {
 		if path.Base(f.Path) == chartFile && !hidden(f.Path) {
 			s.charts = append(s.charts, path.Dir(f.Path))
@@ -81,10 +74,11 @@ func (s *scanner) scan(files []File) ([]Unit, []v1alpha1.Finding, error) {
 	s.searches = len(s.charts) > 0 || s.index.outside != nil && !(rooted && path.Clean(root.Root()) == ".")
 	units, taken, err := s.kustomizations(files)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cues := map[string][]File{}
-	for _, f := range files {
+	for i := range files {
+		f := files[i]
 		if hidden(f.Path) || s.ignored.match(f.Path) || s.inChart(f.Path) {
 			continue
 		}
@@ -100,29 +94,28 @@ func (s *scanner) scan(files []File) ([]Unit, []v1alpha1.Finding, error) {
 			}
 		case !isManifestFile(f.Path) || taken(f.Path):
 		default:
-			u := Unit{Path: f.Path, Hash: f.Blob, file: f, opts: &s.opts}
-			if path.Ext(secret.PlainName(f.Path)) == ".json" {
-				u.format = formatJSON
-			}
-			if err := s.addReleases(&u, f); err != nil {
-				return nil, nil, err
+			u := fileUnit(&f)
+			if err := s.addReleases(u, f); err != nil {
+				return nil, err
 			}
 			units = append(units, u)
 		}
 	}
 	packages, more, err := cueUnits(s, files, cues)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	units = append(units, packages...)
-	sort.SliceStable(units, func(i, j int) bool { return units[i].Path < units[j].Path })
-	if extra := s.opts.hash(); extra != "" {
-		for i := range units {
-			units[i].Hash += "+" + extra
-		}
+	s.findings = append(s.findings, more...)
+	return append(units, packages...), nil
+}
+
+// fileUnit is a file that is a unit by itself.
+func fileUnit(f *File) *Unit {
+	u := &Unit{Path: f.Path, Hash: f.Blob, file: f, opts: &unbound}
+	if path.Ext(secret.PlainName(f.Path)) == ".json" {
+		u.format = formatJSON
 	}
-	s.opts.Memory.keep(s.releases)
-	return units, append(s.findings, more...), nil
+	return u
 }
 
 // inChart says whether a file belongs to a chart: it is no manifest by itself.

@@ -36,6 +36,28 @@ type Outside interface {
 	Folder(path string) iter.Seq2[File, error]
 }
 
+// Versioned is a Tree that is named by its content, and says how it differs
+// from another version of itself at the cost of the difference.
+type Versioned interface {
+	Tree
+	// Version names the files: where it is the same, they are. It fails where
+	// Walk would yield nothing but an error.
+	Version() (string, error)
+	// Since lists what differs from a version; false where that cannot be said,
+	// or where it takes more than files that can be accepted to say it. Walk
+	// then says all.
+	Since(version string) ([]Difference, bool, error)
+	// Fits says whether a walk over so many files with so many bytes comes to
+	// its end.
+	Fits(files int, bytes int64) bool
+}
+
+// Difference is a path at which two versions of a tree differ.
+type Difference struct {
+	Path string
+	File *File // as it is now; nil where there is none any more
+}
+
 // FileError is one file that cannot be accepted.
 type FileError struct {
 	Path, Rule, Message string

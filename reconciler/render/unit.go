@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -31,7 +32,7 @@ type Unit struct {
 
 	format format
 	opts   *Options
-	file   File
+	file   *File
 	cue    *cueModule
 	kust   *build
 	charts map[string]*chartFiles // by folder
@@ -81,11 +82,28 @@ func (s *fileSet) finding(file string) v1alpha1.Finding {
 		Message: fmt.Sprintf("reads more than %s or %d files", megabytes(maxUnitSize), maxUnitFile), Hint: "split it"}
 }
 
-// hashFiles joins the hashes of the files that a unit reads.
-func hashFiles(files []File) string {
+// known are the findings that the scan has about the unit. They may come from
+// files that the unit does not read, or from none.
+func (u *Unit) known() []v1alpha1.Finding {
+	var out []v1alpha1.Finding
+	if u.kust != nil {
+		out = append(out, u.kust.findings...)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(u.charts)) {
+		out = append(out, u.charts[dir].findings...)
+	}
+	return out
+}
+
+// hashFiles joins the hashes of the files that a unit reads, and what is known
+// to be wrong with it.
+func hashFiles(files []File, known ...v1alpha1.Finding) string {
 	h := sha256.New()
 	for _, f := range files {
 		fmt.Fprintf(h, "%s %s\n", f.Blob, f.Path)
+	}
+	for _, f := range known {
+		fmt.Fprintf(h, "%q\n", []any{f.File, f.Line, f.Column, f.Object, f.Field, f.Rule, f.Message, f.Hint})
 	}
 	return hex.EncodeToString(h.Sum(nil)[:20])
 }

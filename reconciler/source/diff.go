@@ -41,7 +41,9 @@ func compare(read readTree, a, b plumbing.Hash) ([]Change, error) {
 
 type comparison struct {
 	read    readTree
-	found   func(object.TreeEntry) error // if set, told of each new entry in place of changes
+	found   func(object.TreeEntry) error                   // if set, told of each new entry in place of changes
+	differs func(name string, x, y object.TreeEntry) error // if set, told of each change in their place
+	depth   int
 	changes []Change
 }
 
@@ -50,6 +52,10 @@ func (c *comparison) folder(name string, a, b plumbing.Hash) error {
 	if a == b {
 		return nil
 	}
+	if c.depth++; c.differs != nil && c.depth > maxDepth+1 {
+		return errNotPlain
+	}
+	defer func() { c.depth-- }()
 	from, err := c.read(a)
 	if err != nil {
 		return err
@@ -93,6 +99,10 @@ func (c *comparison) entry(folder string, x, y object.TreeEntry) error {
 	switch {
 	case x.Mode == filemode.Dir || y.Mode == filemode.Dir:
 		return c.folder(name, x.Hash, y.Hash)
+	case c.differs != nil:
+		if x.Hash != y.Hash || x.Mode != y.Mode {
+			return c.differs(name, x, y)
+		}
 	case c.found != nil:
 		if y.Name != "" && x.Hash != y.Hash {
 			return c.found(y)

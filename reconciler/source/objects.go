@@ -21,8 +21,6 @@ const (
 	// objectCache holds bases of deltas and folders that are read again. What
 	// manifests say is kept by those who render them.
 	objectCache = 8 * cache.MiByte
-	// maxFacts bounds what is remembered of blobs.
-	maxFacts = 500_000
 	// maxAlternates bounds a chain of repositories that borrow objects.
 	maxAlternates = 5
 	// maxFolder is the longest tree object that is read: some 100,000 entries
@@ -41,9 +39,18 @@ type objects struct {
 	dir string
 
 	mu     sync.Mutex
-	stores []*filesystem.Storage // nil when not open
-	facts  map[plumbing.Hash]facts
+	stores []*opened              // nil when not open
 	absent map[plumbing.Hash]bool // blobs that the remote was asked to leave out
+	// shared is what handles of repositories with the same objects have in
+	// common.
+	shared *shared
+	// joined and gone belong to shared: the handle is of a repository that comes
+	// and goes, and it has gone.
+	joined, gone bool
+	// beside is the repository that this one has most objects of, elsewhere the
+	// packs that need not be opened here for that.
+	beside    *objects
+	elsewhere []string
 	// broken is told of a read that failed though the object is there.
 	broken func(error)
 }
@@ -56,23 +63,14 @@ type facts struct {
 }
 
 func newObjects(dir string) *objects {
-	return &objects{dir: dir, facts: make(map[plumbing.Hash]facts), absent: make(map[plumbing.Hash]bool)}
+	o := &objects{dir: dir, absent: make(map[plumbing.Hash]bool)}
+	o.shared = &shared{facts: make(map[plumbing.Hash]facts), handles: []*objects{o}}
+	return o
 }
 
 // openStore reads the objects of one repository as they are now.
 func openStore(dir string) *filesystem.Storage {
 	return filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(objectCache), filesystem.Options{KeepDescriptors: true})
-}
-
-func (o *objects) open() error {
-	dirs, err := objectDirs(o.dir, maxAlternates)
-	if err != nil {
-		return err
-	}
-	for _, d := range dirs {
-		o.stores = append(o.stores, openStore(d))
-	}
-	return nil
 }
 
 // objectDirs lists a repository and those that it borrows objects from. The
@@ -124,20 +122,39 @@ func (o *objects) read(h plumbing.Hash, fn func(*filesystem.Storage) error) erro
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	err := o.try(fn)
-	if err == nil {
-		return nil
+	if err != nil && errors.Is(err, plumbing.ErrObjectNotFound) {
+		err = o.readNew(h, fn)
+	} else if err != nil {
+		_ = o.closeLocked()
+		err = o.try(fn)
 	}
-	_ = o.closeLocked()
-	if err = o.try(fn); err == nil {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if errors.Is(err, plumbing.ErrObjectNotFound) {
+	case errors.Is(err, plumbing.ErrObjectNotFound):
 		return problem(ErrMissing, "object %s is not in the repository", h)
-	}
-	if o.broken != nil {
+	case o.broken != nil:
 		o.broken(err)
 	}
 	return fmt.Errorf("read object %s: %w", h, err)
+}
+
+// readNew reads an object that no store has: the repository that this one is
+// beside may have it, or it is new on the disk.
+func (o *objects) readNew(h plumbing.Hash, fn func(*filesystem.Storage) error) error {
+	if o.beside != nil && o.beside.read(h, fn) == nil {
+		return nil
+	}
+	o.elsewhere = nil
+	if err := o.open(); err != nil {
+		return err
+	}
+	err := o.try(fn)
+	if err == nil || errors.Is(err, plumbing.ErrObjectNotFound) {
+		return err
+	}
+	_ = o.closeLocked()
+	return o.try(fn)
 }
 
 func (o *objects) try(fn func(*filesystem.Storage) error) error {
@@ -147,7 +164,7 @@ func (o *objects) try(fn func(*filesystem.Storage) error) error {
 		}
 	}
 	for _, st := range o.stores {
-		if err := fn(st); !errors.Is(err, plumbing.ErrObjectNotFound) {
+		if err := fn(st.Storage); !errors.Is(err, plumbing.ErrObjectNotFound) {
 			return err
 		}
 	}
@@ -181,6 +198,18 @@ func (o *objects) tree(h plumbing.Hash) ([]object.TreeEntry, error) {
 		entries = t.Entries
 		return nil
 	})
+	return entries, err
+}
+
+// kept is tree for a folder that is likely to be read again soon.
+func (o *objects) kept(h plumbing.Hash) ([]object.TreeEntry, error) {
+	if entries, ok := o.shared.folder(h); ok {
+		return entries, nil
+	}
+	entries, err := o.tree(h)
+	if err == nil {
+		o.shared.keep(h, entries)
+	}
 	return entries, err
 }
 
@@ -228,10 +257,12 @@ func (o *objects) has(e object.TreeEntry) error {
 // the next walk of the same files reads no blob.
 func (o *objects) stat(h plumbing.Hash) (f facts, err error) {
 	o.mu.Lock()
-	f, ok := o.facts[h]
 	f.absent = o.absent[h]
 	o.mu.Unlock()
-	if ok || f.absent {
+	if f.absent {
+		return f, nil
+	}
+	if f, ok := o.shared.recall(h); ok {
 		return f, nil
 	}
 	err = o.read(h, func(st *filesystem.Storage) error {
@@ -245,10 +276,7 @@ func (o *objects) stat(h plumbing.Hash) (f facts, err error) {
 			}
 			f.lfs = isPointer(data)
 		}
-		if len(o.facts) >= maxFacts {
-			clear(o.facts)
-		}
-		o.facts[h] = f
+		o.shared.remember(h, f)
 		return nil
 	})
 	return f, err

@@ -256,11 +256,26 @@ func (s *Source) hash(sha string) (plumbing.Hash, error) {
 	return plumbing.NewHash(sha), nil
 }
 
+// Beside returns a source that reads the same target in another repository on
+// this machine, which has the objects of this one and more: a push that is not
+// accepted yet. What is known of objects is common to both. A file of it can be
+// read as long as either has its content.
+func (s *Source) Beside(dir string) *Source {
+	cfg := s.cfg
+	cfg.Builtin = dir
+	b := New(cfg)
+	if s.err == nil && b.err == nil {
+		b.repo.objects().join(s.repo.objects())
+	}
+	return b
+}
+
 // Close lets go of open files; the source may still be used. Only one that is
 // dropped long before the process ends needs it.
 func (s *Source) Close() error {
 	if s.err != nil {
 		return nil
 	}
+	s.repo.objects().leave()
 	return s.repo.close()
 }

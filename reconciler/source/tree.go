@@ -32,6 +32,9 @@ type File struct {
 // Open reads the content.
 func (f File) Open() (io.ReadCloser, error) { return f.open() }
 
+// Opener returns Open, for who keeps nothing else of the file.
+func (f File) Opener() func() (io.ReadCloser, error) { return f.open }
+
 // Tree is the files of a commit or of a directory.
 type Tree interface {
 	// Walk yields the files below path ("" or "." for all) in the order of
@@ -140,8 +143,10 @@ func (t *commitTree) file(root, name string, e object.TreeEntry) (File, error) {
 	if e.Mode == filemode.Executable {
 		mode = 0o755
 	}
+	// The reader outlives the tree: it holds no more than it needs.
+	objects, hash, limit := t.objects, e.Hash, t.limits.FileSize
 	return File{Path: name, Blob: e.Hash.String(), Mode: mode, Size: st.size, open: func() (io.ReadCloser, error) {
-		data, err := t.objects.blob(e.Hash, t.limits.FileSize)
+		data, err := objects.content(hash, limit)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
@@ -176,7 +181,7 @@ func (t *commitTree) entry(name string) (object.TreeEntry, error) {
 		if at.Mode != filemode.Dir {
 			return at, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 		}
-		entries, err := t.objects.tree(at.Hash)
+		entries, err := t.objects.kept(at.Hash)
 		if err != nil {
 			return at, fmt.Errorf("read folder of %s: %w", name, err)
 		}
@@ -207,7 +212,7 @@ func (t *commitTree) folder(name string) (object.TreeEntry, error) {
 	if e.Mode != filemode.Dir {
 		return e, problem(ErrNoPath, "%s is not a folder in commit %s: name the folder that has the manifests", cleanPath(name), short(t.sha))
 	}
-	entries, err := t.objects.tree(e.Hash)
+	entries, err := t.objects.kept(e.Hash)
 	if err == nil && len(entries) == 0 {
 		err = problem(ErrEmpty, "commit %s has no files: commit the manifests again; what runs is kept until then", short(t.sha))
 	}

@@ -64,7 +64,7 @@ func Objects(heads []render.Head, exists func(namespace string) bool) []v1alpha1
 	namespaces := schema.ByGVK(render.NamespaceKind)
 	for i := range heads {
 		h := &heads[i]
-		if !h.Resource.Namespaced || builtin(h.Key.Namespace) {
+		if !h.Resource.Namespaced || Everywhere(h.Key.Namespace) {
 			continue
 		}
 		if first[render.Ref{Resource: namespaces, Key: schema.Key{Name: h.Key.Namespace}}] == nil && !exists(h.Key.Namespace) {
@@ -83,8 +83,8 @@ func duplicate(h, first *render.Head) v1alpha1.Finding {
 		Hint:    "remove one of the two"}
 }
 
-// builtin says whether every cluster has the namespace.
-func builtin(namespace string) bool {
+// Everywhere says whether every cluster has the namespace.
+func Everywhere(namespace string) bool {
 	switch namespace {
 	case "default", "kube-system", "kube-public", "kube-node-lease":
 		return true

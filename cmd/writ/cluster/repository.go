@@ -178,7 +178,7 @@ func (r *repository) check(ctx context.Context, p receive.Push) ([]string, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, previewTimeout)
 	defer cancel()
-	pushed := source.New(source.Config{Builtin: p.Dir, Branch: r.cfg.Repository.branch(), Path: r.cfg.Repository.path(), Log: r.cfg.Log})
+	pushed := r.source.Beside(p.Dir)
 	defer pushed.Close()
 	c, err := pushed.Commit(p.New)
 	if err != nil {
