@@ -205,7 +205,7 @@ func TestHeaders(t *testing.T) {
 
 func TestAssets(t *testing.T) {
 	p := New(Config{})
-	for name, path := range p.assets.paths {
+	for name, path := range looks().assets.paths {
 		w := get(p, path)
 		if w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || w.Body.Len() == 0 {
 			t.Errorf("%s: %d %s", name, w.Code, w.Header().Get("Cache-Control"))
@@ -214,13 +214,13 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s again: %d", name, again.Code)
 		}
 	}
-	css := get(p, p.assets.paths["page.css"]).Body.String()
+	css := get(p, looks().assets.paths["page.css"]).Body.String()
 	for _, u := range regexp.MustCompile(`url\(([^)]*)\)`).FindAllStringSubmatch(css, -1) {
 		if w := get(p, u[1]); w.Code != 200 {
 			t.Errorf("the style sheet asks for %s: %d", u[1], w.Code)
 		}
 	}
-	small := len(p.assets.byPath[strings.TrimPrefix(p.assets.paths["page.css"], Prefix+"static/")].small) + len(p.assets.byPath[strings.TrimPrefix(p.assets.paths["page.js"], Prefix+"static/")].small)
+	small := len(looks().assets.byPath[strings.TrimPrefix(looks().assets.paths["page.css"], Prefix+"static/")].small) + len(looks().assets.byPath[strings.TrimPrefix(looks().assets.paths["page.js"], Prefix+"static/")].small)
 	t.Logf("style sheet and script: %d bytes over the wire", small)
 	if small > 20_000 {
 		t.Errorf("style sheet and script are %d bytes over the wire", small)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -41,13 +42,24 @@ type Config struct {
 
 // Page is the handler of everything below Prefix.
 type Page struct {
-	cfg    Config
-	hub    *hub
-	assets *assets
-	views  *views
+	cfg Config
+	hub *hub
 	// renders bounds how many pages are made at once, and so their memory.
 	renders chan struct{}
 }
+
+// look is what all pages are made of.
+type look struct {
+	assets *assets
+	views  *views
+}
+
+// looks reads it when the first page is asked for: a server has other things to
+// do while it starts.
+var looks = sync.OnceValue(func() look {
+	a := newAssets()
+	return look{a, newViews(a)}
+})
 
 // maxRenders is how many pages are made at once; others wait.
 const maxRenders = 8
@@ -67,8 +79,7 @@ func New(cfg Config) *Page {
 	if cfg.Authorize == nil {
 		cfg.Authorize = func(context.Context, user.Info, string, *schema.Resource, string, string) bool { return false }
 	}
-	a := newAssets()
-	return &Page{cfg: cfg, hub: newHub(cfg), assets: a, views: newViews(a), renders: make(chan struct{}, maxRenders)}
+	return &Page{cfg: cfg, hub: newHub(cfg), renders: make(chan struct{}, maxRenders)}
 }
 
 // Run tells open pages of changes until ctx ends; streams end with it.
@@ -101,7 +112,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if name, ok := strings.CutPrefix(path, "static/"); ok {
-		p.assets.serve(w, r, name)
+		looks().assets.serve(w, r, name)
 		return
 	}
 	u, ok := userOf(r)

@@ -82,12 +82,12 @@ const fragment = "X-Writ-Fragment"
 // changed is not sent again.
 func (p *Page) answer(w http.ResponseWriter, r *http.Request, status int, name string, c content) {
 	var b bytes.Buffer
-	err := p.views.sets[name].ExecuteTemplate(&b, "fragment", c)
+	err := looks().views.sets[name].ExecuteTemplate(&b, "fragment", c)
 	etag := tagOf(b.Bytes())
 	if err == nil && r.Header.Get(fragment) == "" {
 		whole := frame{content: c, Main: template.HTML(b.String()), Tag: etag} // the template has escaped it
 		b = bytes.Buffer{}
-		err = p.views.sets[name].ExecuteTemplate(&b, "layout.html", whole)
+		err = looks().views.sets[name].ExecuteTemplate(&b, "layout.html", whole)
 		etag = tagOf(b.Bytes())
 	}
 	if err != nil {

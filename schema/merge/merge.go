@@ -1,28 +1,35 @@
 // Package merge knows of every kind how its fields merge: which lists have
 // keys, and which values are one (KEP-555, server-side apply).
 //
-// It watches nothing and owns nothing. The types are upstream's own, read when
-// first asked for and shared by all that merge and compare in a process.
+// It watches nothing and owns nothing. The types are upstream's own, generated
+// from its packages, read when first asked for and shared by all that merge and
+// compare in a process.
 package merge
 
 import (
+	"bytes"
+	_ "embed"
+	"encoding/gob"
+	"fmt"
 	"sync"
 
-	"k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/client-go/applyconfigurations"
-	aggregated "k8s.io/kube-aggregator/pkg/client/applyconfiguration"
-	"k8s.io/kube-openapi/pkg/schemaconv"
-	"k8s.io/kube-openapi/pkg/validation/spec"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/writ-os/writ/schema"
 )
 
+//go:generate go run ./gen
+
 var (
-	builtin     = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(schema.Scheme) })
-	services    = sync.OnceValue(func() managedfields.TypeConverter { return aggregated.NewTypeConverter(schema.Scheme) })
-	definitions = sync.OnceValue(definitionTypes)
+	//go:embed builtin.gob
+	builtinTypes []byte
+	//go:embed definitions.gob
+	definitionTypes []byte
+
+	builtin     = sync.OnceValue(func() managedfields.TypeConverter { return converter(builtinTypes) })
+	definitions = sync.OnceValue(func() managedfields.TypeConverter { return converter(definitionTypes) })
 )
 
 // Types returns the types of a resource. Kinds of our own are told by their
@@ -35,26 +42,27 @@ func Types(r *schema.Resource) managedfields.TypeConverter {
 		return managedfields.NewDeducedTypeConverter()
 	case r.Group == "apiextensions.k8s.io":
 		return definitions()
-	case r.Group == "apiregistration.k8s.io":
-		return services()
 	}
 	return builtin()
 }
 
-// definitionTypes reads the types of definitions from their OpenAPI schemas:
-// unlike those of other kinds, the apply configurations of upstream's client
-// leave them out.
-func definitionTypes() managedfields.TypeConverter {
-	ref := func(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }
-	models := map[string]*spec.Schema{}
-	for name, d := range openapi.GetOpenAPIDefinitions(ref) {
-		models[name] = &d.Schema
+func converter(encoded []byte) managedfields.TypeConverter {
+	types, err := decode(encoded)
+	if err != nil {
+		panic(err) // tested: they are compiled in
 	}
-	types, err := schemaconv.ToSchemaFromOpenAPI(models, false)
-	if err != nil { // tested: the schemas are compiled in
-		return managedfields.NewDeducedTypeConverter()
+	return managedfields.NewSchemeTypeConverter(schema.Scheme, &typed.Parser{Schema: smd.Schema{Types: types}})
+}
+
+// Defaults may be empty maps, as YAML reads them and as JSON does.
+func init() {
+	gob.Register(map[any]any{})
+	gob.Register(map[string]any{})
+}
+
+func decode(encoded []byte) (types []smd.TypeDef, err error) {
+	if err := gob.NewDecoder(bytes.NewReader(encoded)).Decode(&types); err != nil {
+		return nil, fmt.Errorf("read the types of upstream's kinds: %w", err)
 	}
-	parser := &typed.Parser{}
-	types.CopyInto(&parser.Schema)
-	return managedfields.NewSchemeTypeConverter(schema.Scheme, parser)
+	return types, nil
 }
