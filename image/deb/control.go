@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Control is what a package says of itself: what a bill of materials needs.
@@ -24,11 +25,12 @@ type Control struct {
 // Debian policy 12.5 places it. It may lead through a symbolic link.
 func (c Control) Licence() string { return "usr/share/doc/" + c.Name + "/copyright" }
 
-// Names and versions go into paths and into lines that are split at spaces.
+// Names and versions go into paths and into lines that are split at spaces. The
+// rules are made when an image is: every other process does without.
 var (
-	nameRule    = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,127}$`)
-	versionRule = regexp.MustCompile(`^[0-9][A-Za-z0-9.+:~-]{0,127}$`)
-	archRule    = regexp.MustCompile(`^[a-z0-9-]{2,32}$`)
+	nameRule    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,127}$`) })
+	versionRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9][A-Za-z0-9.+:~-]{0,127}$`) })
+	archRule    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9-]{2,32}$`) })
 )
 
 // ParseControl reads the fields of one package, of its control file or of a
@@ -39,11 +41,11 @@ func ParseControl(p Paragraph) (Control, error) {
 		Maintainer: p["Maintainer"], Homepage: p["Homepage"],
 	}
 	switch {
-	case !nameRule.MatchString(c.Name):
+	case !nameRule().MatchString(c.Name):
 		return Control{}, fmt.Errorf("%.60q is no name of a package", c.Name)
-	case !versionRule.MatchString(c.Version):
+	case !versionRule().MatchString(c.Version):
 		return Control{}, fmt.Errorf("%s: %.60q is no version", c.Name, c.Version)
-	case !archRule.MatchString(c.Arch):
+	case !archRule().MatchString(c.Arch):
 		return Control{}, fmt.Errorf("%s: %.60q is no architecture", c.Name, c.Arch)
 	}
 	// "Source: name (version)"; both default to those of the package.

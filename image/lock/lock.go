@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -72,10 +73,12 @@ const (
 )
 
 var (
-	wordRule   = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]{0,127}$`)
-	digestRule = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	wordRule   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]{0,127}$`) })
+	digestRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 	// pathRule is what Debian's pool uses, percent signs included.
-	pathRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~%:-]*(/[A-Za-z0-9][A-Za-z0-9._+~%:-]*)+\.deb$`)
+	pathRule = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~%:-]*(/[A-Za-z0-9][A-Za-z0-9._+~%:-]*)+\.deb$`)
+	})
 )
 
 // Parse reads a lock. name is the file in errors, which say file:line.
@@ -118,7 +121,7 @@ func eachLine(name string, r io.Reader, do func(line int, fields []string) error
 }
 
 func (l *Lock) addSuite(f []string) error {
-	if len(f) != 4 || !wordRule.MatchString(f[1]) || !wordRule.MatchString(f[2]) {
+	if len(f) != 4 || !wordRule().MatchString(f[1]) || !wordRule().MatchString(f[2]) {
 		return fmt.Errorf("a suite is written as: suite NAME ARCHIVE DATE")
 	}
 	date, err := time.Parse(time.RFC3339, f[3])
@@ -141,15 +144,15 @@ func (l *Lock) addPackage(f []string) error {
 	switch archive, _, _ := strings.Cut(p.Path, "/"); {
 	case err != nil || size <= 0 || size > maxSize:
 		return fmt.Errorf("%q is no size in bytes of at most %d", f[4], maxSize)
-	case !wordRule.MatchString(p.Name):
+	case !wordRule().MatchString(p.Name):
 		return fmt.Errorf("%q is no name of a package", p.Name)
 	case !validVersion(p.Version):
 		return fmt.Errorf("%q is no version", p.Version)
-	case !wordRule.MatchString(p.Arch):
+	case !wordRule().MatchString(p.Arch):
 		return fmt.Errorf("%q is no architecture", p.Arch)
-	case !digestRule.MatchString(p.SHA256):
+	case !digestRule().MatchString(p.SHA256):
 		return fmt.Errorf("%q is no SHA-256 digest in lower-case hexadecimal", p.SHA256)
-	case !pathRule.MatchString(p.Path) || path.Clean(p.Path) != p.Path:
+	case !pathRule().MatchString(p.Path) || path.Clean(p.Path) != p.Path:
 		return fmt.Errorf("%q is no path of a .deb in an archive", p.Path)
 	case !slices.ContainsFunc(l.Suites, func(s Suite) bool { return s.Archive == archive }):
 		return fmt.Errorf("the path begins with %s, which is the archive of no suite above", archive)

@@ -99,7 +99,7 @@ func (r *release) readFiles(field string) error {
 		if len(f) == 0 {
 			continue
 		}
-		if len(f) != 3 || !digestRule.MatchString(f[0]) {
+		if len(f) != 3 || !digestRule().MatchString(f[0]) {
 			return fmt.Errorf("its SHA256 has the line %.80q", line)
 		}
 		size, err := strconv.ParseInt(f[1], 10, 64)

@@ -21,12 +21,12 @@ func ParseWanted(name string, r io.Reader) ([]Wanted, error) {
 	seen := map[string]string{}
 	err := eachLine(name, r, func(line int, f []string) error {
 		w := Wanted{Name: f[0], At: fmt.Sprintf("%s:%d", name, line)}
-		if len(f) == 3 && f[1] == "->" && wordRule.MatchString(f[2]) {
+		if len(f) == 3 && f[1] == "->" && wordRule().MatchString(f[2]) {
 			w.Prefix = f[2]
 		} else if len(f) != 1 {
 			return fmt.Errorf("a line is NAME or META -> PREFIX")
 		}
-		if !wordRule.MatchString(w.Name) {
+		if !wordRule().MatchString(w.Name) {
 			return fmt.Errorf("%q is no name of a package", w.Name)
 		}
 		if first, twice := seen[w.Name]; twice {
