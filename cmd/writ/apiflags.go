@@ -33,6 +33,7 @@ func apiFlags(fl *pflag.FlagSet, a *cluster.API) {
 }
 
 func authenticationFlags(fl *pflag.FlagSet, a *cluster.API) {
+	fl.BoolVar(&a.NoProfiling, "no-profiling", false, "do not serve profiles of this process at /debug/pprof; administrators alone may read them")
 	fl.BoolVar(&a.NoAnonymous, "no-anonymous-auth", false, "refuse requests without credentials, also of /healthz and /version")
 	fl.BoolVar(&a.NoBootstrapTokens, "no-bootstrap-token-auth", false, "refuse bootstrap tokens, by which machines join")
 	fl.StringVar(&a.TokenFile, "token-auth-file", "", "static token `file`: lines of token,user,uid,\"group1,group2\"")

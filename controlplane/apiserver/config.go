@@ -149,6 +149,9 @@ type Config struct {
 	// CBORServingAndStorage, off by default). What is stored stays protobuf.
 	CBOR bool
 
+	// Profiling serves /debug/pprof.
+	Profiling bool
+
 	Mounts    []Mount
 	Documents []Document
 	// Checks of /readyz beside the store's own.

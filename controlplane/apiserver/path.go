@@ -67,6 +67,8 @@ func (s *Server) servePath(x *exchange) {
 		s.openAPI(x, strings.Join(parts[1:], "/"))
 	case len(parts) == 1 && parts[0] == "metrics":
 		s.metrics.ServeHTTP(x, x.r)
+	case len(parts) > 1 && parts[0] == "debug":
+		s.profile(x, parts[1:])
 	default:
 		notFoundPage(x)
 	}

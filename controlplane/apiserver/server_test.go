@@ -112,6 +112,28 @@ func TestMountAndDocuments(t *testing.T) {
 	}
 }
 
+// TestProfile: administrators read profiles, where they are served; others do
+// not learn whether they are.
+func TestProfile(t *testing.T) {
+	for _, served := range []bool{true, false} {
+		c := newCluster(t, func(cfg *apiserver.Config) { cfg.Profiling = served })
+		for path, want := range map[string]string{
+			"/debug/pprof/": "full goroutine stack dump", "/debug/pprof": "full goroutine stack dump", "/debug/pprof/goroutine?debug=1": "goroutine profile: total", "/debug/pprof/symbol": "num_symbols",
+			"/debug/pprof/cmdline": "test", "/debug/pprof/nothing": "Unknown profile", "/debug/other": "404 page not found",
+		} {
+			if !served {
+				want = "404 page not found"
+			}
+			if r := c.do(t, "admin", "GET", path, ""); !strings.Contains(r.body, want) {
+				t.Errorf("%s, served %v: %d %.200s", path, served, r.code, r.body)
+			}
+			if r := c.do(t, "alice", "GET", path, ""); r.code != 403 {
+				t.Errorf("%s, served %v, as anybody: %d", path, served, r.code)
+			}
+		}
+	}
+}
+
 func TestSocket(t *testing.T) {
 	dir, err := os.MkdirTemp("", "s") // paths of sockets are short
 	if err != nil {

@@ -24,7 +24,9 @@ type API struct {
 	// NoAnonymous refuses requests without credentials, NoBootstrapTokens those
 	// of machines that join by a token.
 	NoAnonymous, NoBootstrapTokens bool
-	TokenFile, BasicFile           string
+	// NoProfiling does without /debug/pprof.
+	NoProfiling          bool
+	TokenFile, BasicFile string
 	// AuthenticationFile is an AuthenticationConfiguration; OIDC one issuer.
 	AuthenticationFile string
 	OIDC               oidc.Flags

@@ -188,7 +188,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		Catalog: &p.catalog, Limit: p.limiter, Audit: p.audit, Aggregate: p.aggregator,
 		Authenticator: authn, Authorizer: p.authz, Tokens: p.tokens, TokenReader: auth.Reviewer{Authenticator: authn}, Rules: p.authz,
 		Listeners: listeners, TLS: auth.TLSConfig(certificate, p.clientCAs, p.frontProxy, p.proxyCAs), Socket: p.cfg.file("writ.sock"),
-		CBOR:    p.cfg.API.FeatureGates[CBORGate],
+		CBOR:    p.cfg.API.FeatureGates[CBORGate], Profiling: !p.cfg.API.NoProfiling,
 		NodeTLS: toNodes, Mounts: append(p.git.mounts(), p.pages()...), Metrics: p.metrics, Log: p.log("apiserver"),
 		Checks: p.checks(),
 		Documents: []apiserver.Document{
