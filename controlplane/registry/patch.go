@@ -150,11 +150,28 @@ func jsonPatch(before, patch []byte, strict bool) (after []byte, problems []erro
 		return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
 			"The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOps, len(ops)))
 	}
-	after, err = ops.Apply(before)
+	after, err = patchOps(ops, before)
 	if err != nil {
 		return nil, nil, unprocessable(err)
 	}
 	return after, problems, nil
+}
+
+// maxCopied is how much the "copy" operations of one JSON patch may add, in
+// bytes: each can double the object (upstream's JSONPatchMaxCopyBytes).
+const maxCopied = 3 << 20
+
+func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopied }
+
+// patchOps applies what a client has sent. The library panics at some of it: at
+// a test of the whole document that names no value, for one.
+func patchOps(ops jsonpatch.Patch, before []byte) (after []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the JSON patch does not apply: an operation lacks what it needs: %v", p)
+		}
+	}()
+	return ops.Apply(before)
 }
 
 func unprocessable(err error) error {
