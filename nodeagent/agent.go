@@ -236,8 +236,16 @@ func (a *Agent) serve(ctx context.Context) error {
 			_, err := a.cfg.Runtime.Info(ctx)
 			return err
 		}}},
-		Config: a.configz(),
+		Config: a.configz(), Journal: a.journal(),
 	}).Run(ctx)
+}
+
+// journal is where the machine logs. A node that is simulated has none.
+func (a *Agent) journal() *server.Journal {
+	if a.cfg.simulated {
+		return nil
+	}
+	return &server.Journal{}
 }
 
 // measures reads what the node's pods use.
@@ -263,7 +271,7 @@ func (a *Agent) configz() map[string]any {
 		"nodeStatusReportFrequency":      statusReport.String(),
 		"nodeLeaseDurationSeconds":       int(leaseDuration.Seconds()),
 		"streamingConnectionIdleTimeout": "4h0m0s",
-		"enableSystemLogHandler":         false, "enableSystemLogQuery": false, "enableDebuggingHandlers": true,
+		"enableSystemLogHandler":         !a.cfg.simulated, "enableSystemLogQuery": !a.cfg.simulated, "enableDebuggingHandlers": true,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -29,10 +30,15 @@ type access struct {
 }
 
 func (a *access) flags(cmd *cobra.Command, formats ...string) {
+	a.clusterFlags(cmd)
+	outputFlag(cmd, &a.output, formats...)
+}
+
+// clusterFlags are those that name the cluster.
+func (a *access) clusterFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.dataDir, "data-dir", defaultDataDir, "`directory` of a cluster on this machine, whose viewer.kubeconfig is used")
 	cmd.Flags().StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig `file`; default: $KUBECONFIG, then the one of --data-dir")
 	cmd.Flags().StringVar(&a.server, "server", "", "`URL` of the API server, instead of the one in the kubeconfig")
-	outputFlag(cmd, &a.output, formats...)
 }
 
 // client returns a reader of the cluster with a viewer's rights.
@@ -47,6 +53,15 @@ func (a *access) admin() (client.Interface, error) {
 }
 
 func (a *access) clientOf(path string) (client.Interface, error) {
+	cfg, err := a.configOf(path)
+	if err != nil {
+		return nil, err
+	}
+	return client.NewRemote(client.RemoteConfig{Config: cfg, FieldManager: "writ-cli", UserAgent: "writ/" + version})
+}
+
+// configOf reads a kubeconfig.
+func (a *access) configOf(path string) (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags(a.server, path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("no cluster here: %s does not exist: start one with 'writ up', or name one with --kubeconfig or --data-dir", path)
@@ -54,7 +69,7 @@ func (a *access) clientOf(path string) (client.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig %s: %w", path, err)
 	}
-	return client.NewRemote(client.RemoteConfig{Config: cfg, FieldManager: "writ-cli", UserAgent: "writ/" + version})
+	return cfg, nil
 }
 
 func (a *access) options() cli.Options {

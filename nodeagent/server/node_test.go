@@ -176,17 +176,25 @@ func newNode(t *testing.T, rt runtime.Runtime, group string) *testNode {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
 	}
 	n := &testNode{streams: &counted{Runtime: rt}}
+	n.rest = serve(t, Config{Pods: one{pod: pod, dir: t.TempDir()}, Streams: n.streams,
+		Measures: stats.New(stats.Config{NodeName: "n1", Containers: rt, Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} }}),
+		Checks:   []Check{{Name: "well", Check: func(context.Context) error { return nil }}},
+		Config:   map[string]string{"kind": "KubeletConfiguration"},
+	})
+	return n
+}
+
+// serve runs a server, and says how a client that may ask reaches it.
+func serve(t *testing.T, cfg Config) *rest.Config {
+	t.Helper()
 	ca, certs := certificates(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := &tls.Config{Certificates: []tls.Certificate{certs["server"]}, ClientCAs: ca}
-	s := New(Config{Listener: l, TLS: conf, Pods: one{pod: pod, dir: t.TempDir()}, Streams: n.streams, Log: slog.New(slog.DiscardHandler),
-		Measures: stats.New(stats.Config{NodeName: "n1", Containers: rt, Pods: func() []*corev1.Pod { return []*corev1.Pod{pod} }}),
-		Checks:   []Check{{Name: "well", Check: func(context.Context) error { return nil }}},
-		Config:   map[string]string{"kind": "KubeletConfiguration"},
-	})
+	cfg.Listener, cfg.Log = l, slog.New(slog.DiscardHandler)
+	cfg.TLS = &tls.Config{Certificates: []tls.Certificate{certs["server"]}, ClientCAs: ca}
+	s := New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -196,11 +204,10 @@ func newNode(t *testing.T, rt runtime.Runtime, group string) *testNode {
 			t.Error(err)
 		}
 	})
-	n.rest = &rest.Config{Host: "https://" + l.Addr().String(), TLSClientConfig: rest.TLSClientConfig{
+	return &rest.Config{Host: "https://" + l.Addr().String(), TLSClientConfig: rest.TLSClientConfig{
 		CAData:   pemOf("CERTIFICATE", certs["ca"].Certificate[0]),
 		CertData: pemOf("CERTIFICATE", certs["client"].Certificate[0]), KeyData: keyOf(t, certs["client"]),
 	}}
-	return n
 }
 
 func pemOf(kind string, b []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}) }

@@ -1,5 +1,6 @@
 // Package server is the node agent's HTTPS face on port 10250, with the paths
-// of upstream's kubelet: what the API server asks when somebody wants a log.
+// of upstream's kubelet: what the API server asks when somebody wants a log, of a
+// container or of the node's own services.
 //
 // It owns its listener alone; pods and logs belong to others. It promises to
 // answer nobody but holders of a client certificate of the cluster's CA in the
@@ -46,17 +47,20 @@ type Config struct {
 	Checks []Check
 	// Config is what /configz shows: JSON.
 	Config any
-	Log    *slog.Logger
+	// Journal serves the logs of the node itself; nil has none.
+	Journal *Journal
+	Log     *slog.Logger
 }
 
 // Server answers for one node.
 type Server struct {
-	cfg  Config
-	held sync.WaitGroup // connections that have left the HTTP server
+	cfg     Config
+	held    sync.WaitGroup // connections that have left the HTTP server
+	queries chan struct{}  // one for each query of logs that runs
 }
 
 // New returns a server; it starts nothing.
-func New(cfg Config) *Server { return &Server{cfg: cfg} }
+func New(cfg Config) *Server { return &Server{cfg: cfg, queries: make(chan struct{}, maxQueries)} }
 
 // allowed is the group that may ask.
 const allowed = "system:masters"
@@ -94,11 +98,14 @@ func (s *Server) Handler() http.Handler {
 		mux.Handle("POST /stats/summary", known(s.summary))
 		mux.Handle("GET /metrics/resource", known(s.resources))
 	}
-	// Files of the node's own logs are not for the API: as upstream with
-	// enableSystemLogHandler off.
-	mux.HandleFunc("GET /logs/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "logs endpoint is disabled.", http.StatusMethodNotAllowed)
-	})
+	if s.cfg.Journal != nil {
+		mux.Handle("GET /logs/", known(s.nodeLogs))
+	} else {
+		// As upstream with enableSystemLogHandler off.
+		mux.HandleFunc("GET /logs/", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "logs endpoint is disabled.", http.StatusMethodNotAllowed)
+		})
+	}
 	mux.Handle("GET /containerLogs/{namespace}/{pod}/{container}", known(s.logs))
 	for path, h := range map[string]http.HandlerFunc{"exec": s.exec, "attach": s.attach, "run": s.run} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {

@@ -36,12 +36,20 @@ type NodePoolSpec struct {
 	// KernelArguments are added to those of the image. A change reboots the nodes
 	// as a change of the image does.
 	KernelArguments []string `json:"kernelArguments,omitempty"`
-	// Sysctls are kernel parameters by name: net.core.somaxconn. The agents set
-	// them without a reboot.
+	// Sysctls are kernel parameters by name: net.core.somaxconn, or
+	// net/ipv4/conf/eth0.100/rp_filter where a part has dots. The agents set them
+	// without a reboot, set them again when something else has changed them, and
+	// give them back the value that they had when the pool says nothing of them any
+	// more. What a node itself sets (net.ipv4.ip_forward) is refused. What could
+	// not be set is in the node's condition SettingsApplied.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
-	// TimeServers are names or addresses of NTP servers. None: those of the image.
+	// TimeServers are names or addresses of NTP servers, asked beside those that
+	// DHCP names, instead of those of node.yaml. None: those of node.yaml, or of the
+	// image. The machine must keep its time by systemd-timesyncd, as the node image
+	// does.
 	TimeServers []string `json:"timeServers,omitempty"`
-	// Registries say how nodes reach registries of container images.
+	// Registries say how nodes reach registries of container images. They are for
+	// the next pull.
 	Registries []NodeRegistry `json:"registries,omitempty"`
 }
 
@@ -83,7 +91,10 @@ type RebootWindow struct {
 type NodeRegistry struct {
 	// Host is the registry as images name it: docker.io, registry.example.com:5000.
 	Host string `json:"host"`
-	// Mirrors are URLs that are asked before the registry itself, in this order.
+	// Mirrors are URLs that are asked before the registry itself, in this order:
+	// https://mirror.example.com, or https://mirror.example.com/v2/project where its
+	// API has a path. They are asked without credentials, and trusted as the registry
+	// is: what a tag means is what the first one says that has it.
 	Mirrors []string `json:"mirrors,omitempty"`
 }
 

@@ -166,7 +166,7 @@ func TestDistance(t *testing.T) {
 			t.Errorf("distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
 		}
 	}
-	if h := didYouMean("zzz", []string{"replicas", "selector"}); h != "" {
+	if h := DidYouMean("zzz", []string{"replicas", "selector"}); h != "" {
 		t.Errorf("far away, but %q", h)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // relation is a fault between two fields, which no definition of one field can
@@ -72,6 +73,8 @@ func relationsOf(r *schema.Resource, root node) []relation {
 		}
 	case "Repository":
 		c.remote(spec)
+	case "NodePool":
+		c.sysctls(spec.at("sysctls"))
 	case "HorizontalPodAutoscaler":
 		if lo, hi := spec.at("minReplicas"), spec.at("maxReplicas"); lo.int() > hi.int() && hi.value != nil {
 			c.find(lo, RuleOutOfRange, "", "must not be more than maxReplicas, %d", hi.int())
@@ -201,6 +204,24 @@ func (c *related) remote(spec node) {
 	}
 }
 
+// sysctls refuses what is not a pool's to set, and one parameter by two names.
+func (c *related) sysctls(all node) {
+	names := map[string]string{}
+	for _, name := range all.keys() {
+		n, at := all.at(name), v1alpha1.SysctlPath(name)
+		if at == "" {
+			continue
+		}
+		if why := v1alpha1.SysctlRefusal(at, n.text()); why != "" {
+			c.find(n, RuleForbidden, "", "%s", why)
+		}
+		if other, ok := names[at]; ok {
+			c.find(n, RuleDuplicate, "", "is the same as %s", other)
+		}
+		names[at] = name
+	}
+}
+
 // pod checks the spec of a pod. Claims are the volume claim templates that
 // give it volumes too.
 func (c *related) pod(spec node, claims []node) {
@@ -243,7 +264,7 @@ func (c *related) mounts(container node, volumes map[string]bool) {
 	c.unique(mounts, "mountPath")
 	for _, m := range slices.Concat(mounts, container.at("volumeDevices").items()) {
 		if n := m.at("name"); n.text() != "" && !volumes[n.text()] {
-			c.find(n, RuleNotFound, didYouMean(n.text(), slices.Sorted(maps.Keys(volumes))), "there is no volume %q", n.text())
+			c.find(n, RuleNotFound, DidYouMean(n.text(), slices.Sorted(maps.Keys(volumes))), "there is no volume %q", n.text())
 		}
 	}
 }

@@ -18,7 +18,9 @@ import (
 	"github.com/writ-os/writ/nodeagent/pod"
 	"github.com/writ-os/writ/nodeagent/proxy"
 	"github.com/writ-os/writ/nodeagent/runtime/containerd"
+	"github.com/writ-os/writ/nodeagent/settings"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -86,11 +88,16 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	ip := n.address()
 	cache := client.NewCache(client.CacheConfig{Client: c, Resources: append(nodeagent.Selections(n.cfg.NodeName),
-		client.Selection{Resource: schema.ResourceFor[*discoveryv1.EndpointSlice]()}, client.Selection{Resource: schema.ResourceFor[*corev1.Node]()}), Log: n.log("cache")})
+		client.Selection{Resource: schema.ResourceFor[*discoveryv1.EndpointSlice]()}, client.Selection{Resource: schema.ResourceFor[*corev1.Node]()},
+		client.Selection{Resource: schema.ResourceFor[*v1alpha1.NodePool]()}), Log: n.log("cache")})
+	pool := settings.New(settings.Config{NodeName: n.cfg.NodeName, Client: c, Cache: cache, Dir: n.cfg.file("node", "settings"), Log: n.log("settings")})
+	if err := pool.Load(); err != nil {
+		return err
+	}
 	net4 := newLateNetwork(n.cfg.Config, c)
 	agent := nodeagent.New(nodeagent.Config{
 		NodeName: n.cfg.NodeName, NodeIP: ip.String(), Client: c, Cache: cache, DataDir: n.cfg.file("node"), StaticDir: n.cfg.file("manifests"),
-		Runtime: containerd.New(containerd.Config{DataDir: n.cfg.file("containerd"), Socket: n.cfg.Containerd, OwnDaemon: n.cfg.Containerd == "", Cgroups: cgroups, Log: n.log("runtime")}),
+		Runtime: containerd.New(containerd.Config{DataDir: n.cfg.file("containerd"), Socket: n.cfg.Containerd, OwnDaemon: n.cfg.Containerd == "", Cgroups: cgroups, Mirrors: pool.Mirrors, Log: n.log("runtime")}),
 		Network: net4, Cgroups: cgroups, DNS: pod.DNS{Servers: []string{DNSService.String()}, Domain: Domain},
 		Server:  nodeagent.Server{Addr: net.JoinHostPort("", strconv.Itoa(n.cfg.Port)), TLS: who.serving},
 		Version: n.cfg.Version, ShipImages: "/proc/self/exe", Log: n.log("agent"),
@@ -105,6 +112,7 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return agent.Run(ctx) })
 	g.Go(func() error { return n.watchReady(ctx, cache) })
 	g.Go(func() error { return n.updates(ctx, c, cache) })
+	g.Go(func() error { return pool.Run(ctx) })
 	g.Go(func() error { return names.Run(ctx) })
 	g.Go(func() error { return services.Run(ctx) })
 	g.Go(func() error {

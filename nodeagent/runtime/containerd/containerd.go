@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"time"
@@ -52,9 +53,12 @@ type Config struct {
 	Binary string
 	// Namespace in the daemon; default "writ".
 	Namespace string
-	Cgroups   *cgroup.Manager
-	Logs      crilog.Limits
-	Log       *slog.Logger
+	// Mirrors are URLs that are asked for the images of a registry before the
+	// registry itself. Default: none.
+	Mirrors func(registry string) []string
+	Cgroups *cgroup.Manager
+	Logs    crilog.Limits
+	Log     *slog.Logger
 }
 
 // Runtime implements runtime.Runtime and image.Store.
@@ -73,7 +77,8 @@ type Runtime struct {
 	watchers   map[int]func(runtime.Event)
 	nextWatch  int
 
-	images imageCache
+	images  imageCache
+	mirrors *http.Client // asks mirrors
 }
 
 var (
@@ -115,6 +120,7 @@ func New(cfg Config) *Runtime {
 		clamp:      lowestOOMScoreAdj(),
 		containers: map[string]*record{},
 		watchers:   map[int]func(runtime.Event){},
+		mirrors:    mirrorClient(),
 	}
 }
 
@@ -141,6 +147,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 		return fmt.Errorf("connect to containerd at %s: %w", socket, err)
 	}
 	defer client.Close()
+	defer r.mirrors.CloseIdleConnections()
 	r.client = client
 	if err := r.setUp(ctx); err != nil {
 		return err

@@ -41,6 +41,7 @@ func machineLacks() string {
 type testNode struct {
 	dir, run, group string
 	cgroups         *cgroup.Manager
+	mirrors         func(string) []string
 }
 
 func newTestNode(t testing.TB) *testNode {
@@ -93,7 +94,7 @@ func (n *testNode) clean(t testing.TB) {
 }
 
 func (n *testNode) config() Config {
-	return Config{DataDir: n.dir, RunDir: n.run, OwnDaemon: true, Namespace: "writ", Binary: "containerd", Cgroups: n.cgroups, Logs: crilog.Limits{}, Log: newTestLog()}
+	return Config{DataDir: n.dir, RunDir: n.run, OwnDaemon: true, Namespace: "writ", Binary: "containerd", Cgroups: n.cgroups, Logs: crilog.Limits{}, Mirrors: n.mirrors, Log: newTestLog()}
 }
 
 // start runs a runtime until the test, or stop, ends it.

@@ -159,9 +159,7 @@ func (r *Runtime) Pull(ctx context.Context, ref string, creds []image.Credential
 		auth := docker.NewDockerAuthorizer(docker.WithAuthCreds(func(string) (string, string, error) {
 			return c.Username, c.Password, nil
 		}))
-		resolver := docker.NewResolver(docker.ResolverOptions{
-			Hosts: docker.ConfigureDefaultRegistries(docker.WithAuthorizer(auth), docker.WithPlainHTTP(docker.MatchLocalhost)),
-		})
+		resolver := docker.NewResolver(docker.ResolverOptions{Hosts: r.hosts(auth)})
 		_, err := r.client.Pull(ctx, ref, ctrd.WithResolver(resolver), ctrd.WithPullUnpack,
 			ctrd.WithPullSnapshotter(r.snapshotter), ctrd.WithPullLabel(labelPulled, "true"))
 		if err == nil {

@@ -1,0 +1,259 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// Intervals.
+const (
+	look       = time.Minute // at what was set
+	retryFirst = 5 * time.Second
+	retryLast  = 5 * time.Minute
+	// maxTurns is how often things are changed without a pause.
+	maxTurns = 4
+)
+
+// Config is everything that Settings need from outside.
+type Config struct {
+	NodeName string
+	Client   client.Writer
+	// Cache holds at least the NodePools and the Node of this machine.
+	Cache client.Cache
+	// Dir keeps the record.
+	Dir string
+	// Sysctls is the directory of the kernel's parameters. Default: /proc/sys.
+	Sysctls string
+	// Run is where the system keeps what ends with it. Default: /run.
+	Run string
+	// Boot names this start of the machine. Default: what the kernel says.
+	Boot string
+	// Restart starts a unit of systemd again. Default: systemctl does.
+	Restart func(ctx context.Context, unit string) error
+	Log     *slog.Logger
+
+	// step is called before every write, which an error prevents. For tests.
+	step func() error
+}
+
+// Settings keep this node's settings.
+type Settings struct {
+	cfg     Config
+	log     *slog.Logger
+	sysctls sysctls
+	mirrors atomic.Pointer[map[string][]string]
+	known   atomic.Bool // what the server says
+
+	// The rest is the loop's.
+	record  Record
+	unsaved bool // it is not on the disk
+	told    condition
+	tries   int
+	next    time.Time // of a try, after one that failed
+}
+
+// New returns settings; it starts nothing.
+func New(cfg Config) *Settings {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Sysctls == "" {
+		cfg.Sysctls = "/proc/sys"
+	}
+	if cfg.Run == "" {
+		cfg.Run = "/run"
+	}
+	if cfg.Restart == nil {
+		cfg.Restart = restart
+	}
+	if cfg.step == nil {
+		cfg.step = func() error { return nil }
+	}
+	return &Settings{cfg: cfg, log: cfg.Log, sysctls: sysctls{cfg.Sysctls}}
+}
+
+// Load reads what was in force when the agent ended, so that the first pull asks
+// the mirrors. Run does it where it was not done.
+func (s *Settings) Load() error {
+	if s.cfg.Boot == "" {
+		b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+		if err != nil {
+			return fmt.Errorf("read boot ID: %w", err)
+		}
+		s.cfg.Boot = strings.TrimSpace(string(b))
+	}
+	var err error
+	if s.record, err = readRecord(s.cfg.Dir, s.cfg.Boot); err != nil {
+		// Nothing is worse for it but what shall be given back.
+		s.log.Warn("the values of sysctls from before are not known", "err", err)
+	}
+	mirrors := s.record.Wanted.Mirrors
+	s.mirrors.Store(&mirrors)
+	return nil
+}
+
+// Mirrors are the URLs that are asked for the images of a registry before the
+// registry itself. It may be called by several goroutines.
+func (s *Settings) Mirrors(registry string) []string {
+	if m := s.mirrors.Load(); m != nil {
+		return (*m)[registry]
+	}
+	return nil
+}
+
+// Run keeps the settings until ctx ends. They stay as they are then.
+func (s *Settings) Run(ctx context.Context) error {
+	if s.cfg.Dir == "" || s.cfg.NodeName == "" {
+		return errors.New("run settings: a directory and the name of the node are needed")
+	}
+	if s.mirrors.Load() == nil {
+		if err := s.Load(); err != nil {
+			return err
+		}
+	}
+	wake := make(chan struct{}, 1)
+	followed := make(chan error, 1)
+	go func() { followed <- s.follow(ctx, wake) }()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-followed:
+			return err // nil when ctx has ended
+		case <-wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+		if wait := s.turn(ctx); wait > 0 {
+			timer.Reset(wait)
+		}
+	}
+}
+
+// follow wakes the loop when the Node or a pool changes, until ctx ends.
+func (s *Settings) follow(ctx context.Context, wake chan<- struct{}) error {
+	ring := func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+	err := s.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*corev1.Node](), func(e client.Event) {
+		if e.Object != nil && e.Object.GetName() == s.cfg.NodeName {
+			ring()
+		}
+	})
+	if err == nil {
+		err = s.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*v1alpha1.NodePool](), func(client.Event) { ring() })
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("follow node pools: %w", err)
+	}
+	s.known.Store(true) // a subscription begins when all was read
+	ring()
+	<-ctx.Done()
+	return nil
+}
+
+// turn brings the node to what is wanted, and says when to look again; 0 is when
+// something is heard.
+func (s *Settings) turn(ctx context.Context) time.Duration {
+	node, ok := client.Cached[*corev1.Node](s.cfg.Cache, schema.Key{Name: s.cfg.NodeName})
+	want := s.record.Wanted
+	if ok = ok && s.known.Load(); ok {
+		want = Want(v1alpha1.NewMembership(client.CachedList[*v1alpha1.NodePool](s.cfg.Cache, "")).PoolOf(node.Labels))
+	}
+	changed := !reflect.DeepEqual(want, s.record.Wanted)
+	if wait := time.Until(s.next); wait > 0 && !changed {
+		return wait
+	}
+	if changed {
+		s.tries = 0
+		s.mirrors.Store(&want.Mirrors)
+	}
+	problems := s.apply(ctx, want)
+	var wait time.Duration
+	switch {
+	case len(problems) > 0:
+		wait = min(retryFirst<<min(s.tries, 10), retryLast)
+		s.tries++
+		s.next = time.Now().Add(wait)
+	default:
+		s.tries, s.next = 0, time.Time{}
+		if !want.Nothing() {
+			wait = look
+		}
+	}
+	if ok {
+		if err := s.tell(ctx, node, conditionOf(want, problems)); err != nil {
+			s.log.Warn("settings not reported", "err", err)
+			return retryFirst
+		}
+	}
+	return wait
+}
+
+// apply reads, decides and acts until there is nothing to do, and says what
+// could not be done.
+func (s *Settings) apply(ctx context.Context, want Wanted) []string {
+	if s.unsaved || !reflect.DeepEqual(want, s.record.Wanted) {
+		s.record.Wanted = want
+		if err := s.keep(); err != nil {
+			return []string{err.Error()}
+		}
+	}
+	for range maxTurns {
+		if want.Nothing() && len(s.record.Sysctls) == 0 && s.record.Servers == "" {
+			return nil
+		}
+		o, err := s.observe(want)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		p := Decide(o)
+		if len(p.Changes) == 0 {
+			return p.Problems
+		}
+		if failed := s.act(ctx, o, p); len(failed) > 0 {
+			return slices.Concat(p.Problems, failed)
+		}
+	}
+	return []string{"settings do not stay as they are set: something else on this node changes them"}
+}
+
+func (s *Settings) observe(want Wanted) (Observed, error) {
+	o := Observed{Wanted: want, Record: s.record, Sysctls: map[string]Reading{}}
+	for at := range want.Sysctls {
+		o.read(s.sysctls, at)
+	}
+	for at := range s.record.Sysctls {
+		o.read(s.sysctls, at)
+	}
+	var err error
+	if len(want.TimeServers) > 0 || s.record.Servers != "" {
+		o.Time, err = readTime(s.cfg.Run)
+	}
+	return o, err
+}
+
+func (o *Observed) read(from sysctls, at string) {
+	for _, p := range []string{at, twins[at]} {
+		if _, have := o.Sysctls[p]; p != "" && !have {
+			o.Sysctls[p] = from.read(p)
+		}
+	}
+}
