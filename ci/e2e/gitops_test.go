@@ -55,6 +55,7 @@ func TestGitOps(t *testing.T) {
 		{"the page", gitopsPage},
 		{"deletions", gitopsDeletes},
 		{"a repository goes", gitopsGoes},
+		{"versions, signatures, mirrors", gitopsSources},
 		{"an external repository alone", gitopsExternal},
 	} {
 		told := false

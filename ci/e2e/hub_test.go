@@ -90,6 +90,7 @@ type hub struct {
 	mu       sync.Mutex
 	password string // of git's server
 	told     []notify.Event
+	chat     []string // bodies that the chat was sent
 	bad      []string // what is wrong with what was told
 }
 
@@ -131,6 +132,13 @@ func (c *cluster) newHub(repositories ...string) *hub {
 		backend.ServeHTTP(w, r)
 	})
 	mux.HandleFunc("/told", h.receive)
+	mux.HandleFunc("/slack", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.chat = append(h.chat, string(body))
+		_, _ = io.WriteString(w, "ok")
+	})
 	mux.Handle("/", h.Forge)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.away.Load() {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -11,30 +12,55 @@ import (
 )
 
 func checkCommand() *cobra.Command {
-	var output string
+	var a access
+	var t tree
 	cmd := &cobra.Command{
 		Use:   "check DIR",
 		Short: "Say what is wrong with a folder of manifests, without a cluster",
 		Long: `Check reads the manifests of a folder as the cluster would read a commit and
 prints every finding as file:line:col: message. It needs no cluster, no network
-and no root. Exit code 0: clean, 1: findings, 2: wrong usage.`,
-		Example: "  writ check .\n  writ check -o json apps/",
+and no root. Where the cluster follows a folder of the repository, DIR is the
+repository and --path the folder. Encrypted files are opened with --age-key.
+Exit code 0: clean, 1: findings, 2: wrong usage.`,
+		Example: "  writ check .\n  writ check -o json apps/\n  writ check . --path clusters/home",
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			found, err := cli.CheckDir(cmd.Context(), a[0])
+		RunE: func(cmd *cobra.Command, dir []string) error {
+			o, err := t.options(&a)
 			if err != nil {
-				return err
+				return usage(err)
 			}
-			o := (&access{output: output}).options()
+			found, err := cli.CheckDir(cmd.Context(), dir[0], o)
+			if err != nil {
+				return usage(err)
+			}
 			return cmp.Or(cli.WriteFindings(cmd.OutOrStdout(), found, o), findings(len(found) > 0))
 		},
 	}
-	outputFlag(cmd, &output)
+	outputFlag(cmd, &a.output)
+	t.flags(cmd)
 	return cmd
+}
+
+// tree is how the files of a folder are read.
+type tree struct{ path, ageKey string }
+
+func (t *tree) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.path, "path", "", "`folder` of DIR that the cluster follows; what lies beside it is read where it is asked for")
+	cmd.Flags().StringVar(&t.ageKey, "age-key", "", "`file` of age identities that open what is encrypted; default: $SOPS_AGE_KEY_FILE, then $SOPS_AGE_KEY")
+	_ = cmd.MarkFlagFilename("age-key") //nolint:errcheck // the flag exists
+}
+
+func (t *tree) options(a *access) (cli.Options, error) {
+	o := a.options()
+	o.Path = t.path
+	var err error
+	o.Keys, err = cli.ReadKeys(t.ageKey, os.Getenv)
+	return o, err
 }
 
 func planCommand() *cobra.Command {
 	var a access
+	var t tree
 	var base string
 	cmd := &cobra.Command{
 		Use:   "plan DIR",
@@ -44,7 +70,9 @@ would create, change field by field, and delete, and what follows from it. It
 runs the code that applies, with the rules of the Repository (priorities, ignore,
 prune, deletions), stores nothing, and needs a viewer's rights.
 
-DIR is the root of the repository, or the folder that the cluster follows. With
+DIR is the root of the repository, or the folder that the cluster follows. What is
+encrypted is compared by its hash, or opened with --age-key; its values are not
+printed either way. With
 --base the folder is compared with a commit of its clone instead, and no cluster
 is needed: what a pull request changes.
 
@@ -54,28 +82,33 @@ Exit code 0: it would be applied, 1: findings, 2: wrong usage.`,
   writ plan . --base origin/main -o markdown > comment.md`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, dir []string) error {
-			p, err := a.plan(cmd, dir[0], base)
+			o, err := t.options(&a)
 			if err != nil {
 				return usage(err)
 			}
-			return cmp.Or(cli.WritePlan(cmd.OutOrStdout(), p, a.options()), findings(len(p.Findings) > 0))
+			p, err := a.plan(cmd, dir[0], base, o)
+			if err != nil {
+				return usage(err)
+			}
+			return cmp.Or(cli.WritePlan(cmd.OutOrStdout(), p, o), findings(len(p.Findings) > 0))
 		},
 	}
 	cmd.Flags().StringVar(&base, "base", "", "`commit` (SHA, branch or tag) of DIR's clone to compare with, instead of the cluster")
+	t.flags(cmd)
 	a.flags(cmd, "markdown")
 	a.repositoryFlag(cmd)
 	return cmd
 }
 
-func (a *access) plan(cmd *cobra.Command, dir, base string) (*plan.Plan, error) {
+func (a *access) plan(cmd *cobra.Command, dir, base string, o cli.Options) (*plan.Plan, error) {
 	if base != "" {
-		return cli.PlanBase(cmd.Context(), dir, base, a.options())
+		return cli.PlanBase(cmd.Context(), dir, base, o)
 	}
 	c, err := a.client()
 	if err != nil {
 		return nil, err
 	}
-	return cli.PlanDir(cmd.Context(), dir, c, a.options())
+	return cli.PlanDir(cmd.Context(), dir, c, o)
 }
 
 func statusCommand() *cobra.Command {

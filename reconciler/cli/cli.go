@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/writ-os/writ/reconciler/secret"
 )
 
 // Options say how to write.
@@ -23,6 +25,12 @@ type Options struct {
 	// Clone is the directory of a local clone; "": the one that the current
 	// directory is in, if it is in one.
 	Clone string
+	// Path is the folder of the directory that the cluster follows. Default: what
+	// the Repository says, or all of it.
+	Path string
+	// Keys open what is encrypted; nil: it stays closed, and is compared by its
+	// hash.
+	Keys *secret.Keyring
 }
 
 func (o Options) repository() string {

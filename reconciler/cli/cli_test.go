@@ -39,7 +39,7 @@ func config(v string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: shop}\ndata: {v: \"" + v + "\"}\n"
 }
 
-func secret(v string) string {
+func secretOf(v string) string {
 	return "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: shop}\nstringData: {v: " + v + "}\n"
 }
 
@@ -74,12 +74,12 @@ func applied(t *testing.T, dir string) *client.Fake {
 
 func TestPlanDir(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, map[string]string{"ns.yaml": namespace, "conf.yaml": config("1"), "key.yaml": secret("one"), ".git/config": "no"})
+	write(t, dir, map[string]string{"ns.yaml": namespace, "conf.yaml": config("1"), "key.yaml": secretOf("one"), ".git/config": "no"})
 	f := applied(t, dir)
 	if p, err := PlanDir(t.Context(), dir, viewer{f}, Options{}); err != nil || len(p.Ops) != 0 || p.Unchanged != 3 {
 		t.Errorf("a plan of what is applied: %v, %v", p.Ops, err)
 	}
-	write(t, dir, map[string]string{"conf.yaml": config("2"), "key.yaml": secret("two")})
+	write(t, dir, map[string]string{"conf.yaml": config("2"), "key.yaml": secretOf("two")})
 	if err := os.Remove(filepath.Join(dir, "ns.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestCheckDir(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "link.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	findings, err := CheckDir(t.Context(), dir)
+	findings, err := CheckDir(t.Context(), dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestCheckDir(t *testing.T) {
 	if diff := cmp.Diff([]string{"b/c.yaml Duplicate", "bad.yaml Syntax", "link.yaml Symlink"}, rules); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := CheckDir(t.Context(), filepath.Join(dir, "nowhere")); err == nil || !strings.Contains(err.Error(), "no such directory") {
+	if _, err := CheckDir(t.Context(), filepath.Join(dir, "nowhere"), Options{}); err == nil || !strings.Contains(err.Error(), "no such directory") {
 		t.Error(err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	gopath "path"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,14 +25,23 @@ import (
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// CheckDir says what is wrong with the manifests of a directory, without a
-// cluster. The error is that of a directory that cannot be read.
-func CheckDir(ctx context.Context, dir string) ([]v1alpha1.Finding, error) {
-	t, err := openDir(dir, ".")
+// CheckDir says what is wrong with the manifests of a directory, or of the
+// folder Options.Path in it, without a cluster. The error is that of a directory
+// that cannot be read.
+func CheckDir(ctx context.Context, dir string, o Options) ([]v1alpha1.Finding, error) {
+	t, err := openFolder(dir, ".", o)
 	if err != nil {
 		return nil, err
 	}
-	return reconciler.Check(ctx, t)
+	return reconciler.Check(ctx, t, o.render())
+}
+
+// render is how encrypted files are read.
+func (o Options) render() render.Options {
+	if o.Keys == nil {
+		return render.Options{}
+	}
+	return render.Options{Open: reconciler.Open(o.Keys)}
 }
 
 // PlanDir says what the manifests of a directory would do to a cluster as the
@@ -41,7 +52,7 @@ func PlanDir(ctx context.Context, dir string, c client.Reader, o Options) (*plan
 	if err != nil {
 		return nil, err
 	}
-	t, err := openDir(dir, folderOf(repo))
+	t, err := openFolder(dir, folderOf(repo), o)
 	if err != nil {
 		return nil, err
 	}
@@ -53,13 +64,14 @@ func planTree(ctx context.Context, t render.Tree, commit reconciler.Commit, c cl
 	if err != nil {
 		return nil, err
 	}
+	w.Render = o.render()
 	return reconciler.Plan(ctx, t, commit, w)
 }
 
 // PlanBase says what a directory changes against a commit of its clone. It
 // needs no cluster.
 func PlanBase(ctx context.Context, dir, base string, o Options) (*plan.Plan, error) {
-	to, err := openDir(dir, ".")
+	to, err := openFolder(dir, ".", o)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +84,7 @@ func PlanBase(ctx context.Context, dir, base string, o Options) (*plan.Plan, err
 		return nil, err
 	}
 	defer at.close()
-	if path != "." {
+	if path = gopath.Join(path, cleanPath(o.Path)); path != "." {
 		to = reconciler.Tree(source.Dir{Root: at.dir}, path)
 	}
 	commit, err := at.resolve(base)
@@ -120,6 +132,28 @@ func assumed(all []render.Manifest) []schema.Object {
 		}
 	}
 	return out
+}
+
+// openFolder is the folder of a directory that was asked for as a tree, and
+// otherwise openDir. What lies beside it in the directory is read as in the
+// cluster.
+func openFolder(dir, folder string, o Options) (render.Tree, error) {
+	path := cleanPath(o.Path)
+	if path == "." {
+		return openDir(dir, folder)
+	}
+	if info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(path))); err != nil || !info.IsDir() {
+		return nil, Usage("--path %s: there is no such folder in %s: name it relative to the directory", o.Path, dir)
+	}
+	return reconciler.Tree(source.Dir{Root: dir}, path), nil
+}
+
+// cleanPath is a folder relative to its directory; it never leaves it.
+func cleanPath(name string) string {
+	if name = gopath.Clean("/" + filepath.ToSlash(name))[1:]; name == "" {
+		return "."
+	}
+	return name
 }
 
 // openDir is a directory as a tree. Where the cluster follows a folder of the

@@ -160,7 +160,7 @@ func objects(all []item, q objectQuery) (objectsView, []item) {
 		v.Groupings = append(v.Groupings, chip{Label: strings.ToUpper(by[:1]) + by[1:], On: q.By == by, Href: q.href(func(q *objectQuery) { q.By = by })})
 	}
 	slices.SortStableFunc(found, func(a, b item) int { return compareItems(q.By, &a, &b) })
-	part, p := paged(found, q.Page, 2*perPage, func(n int) string { return q.href(func(q *objectQuery) { q.Page = n }) })
+	part, p := paged(found, q.Page, perPage, func(n int) string { return q.href(func(q *objectQuery) { q.Page = n }) })
 	v.Pages = p
 	return v, part
 }

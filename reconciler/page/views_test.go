@@ -239,9 +239,9 @@ func TestObjects(t *testing.T) {
 	all := declaredOf(700)
 	none := func(*item) []square { return nil }
 	for query, want := range map[string]struct{ found, rows, groups int }{
-		"": {700, 100, 10}, "page=7": {700, 100, 10}, "page=8": {700, 100, 10}, "health=Missing": {100, 100, 70}, "namespace=ns-1": {175, 100, 40},
-		"repository=b": {350, 100, 10}, "repository=b&file=f40.yaml": {10, 10, 1}, "q=C-0699": {1, 1, 1}, "by=namespace": {700, 100, 1}, "by=kind": {700, 100, 1},
-		"kind=Pod": {0, 0, 0}, "health=Healthy&namespace=ns-0&q=c-00": {21, 21, 10}, "q=does+not+exist": {100, 100, 70},
+		"": {700, 50, 5}, "page=14": {700, 50, 5}, "page=15": {700, 50, 5}, "health=Missing": {100, 50, 35}, "namespace=ns-1": {175, 50, 20},
+		"repository=b": {350, 50, 5}, "repository=b&file=f40.yaml": {10, 10, 1}, "q=C-0699": {1, 1, 1}, "by=namespace": {700, 50, 1}, "by=kind": {700, 50, 1},
+		"kind=Pod": {0, 0, 0}, "health=Healthy&namespace=ns-0&q=c-00": {21, 21, 10}, "q=does+not+exist": {100, 50, 35},
 	} {
 		values, err := url.ParseQuery(query)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"cuelang.org/go/cue"
@@ -135,17 +134,14 @@ func (o *object) check(r *rule) []v1alpha1.Finding {
 		o.expr = o.m.Expr()
 	}
 	v, prefix := o.value(r.podSpec)
-	err := r.require.Unify(v).Validate(cue.Concrete(true))
+	whole := r.require.Unify(v)
+	err := whole.Validate(cue.Concrete(true))
 	if err == nil {
 		return nil
 	}
 	var out []v1alpha1.Finding
-	for _, e := range cueerrors.Errors(err) {
-		f := o.finding(r, e, prefix)
-		same := func(g v1alpha1.Finding) bool { return g.File == f.File && g.Line == f.Line && g.Field == f.Field }
-		if !slices.ContainsFunc(out, same) {
-			out = append(out, f)
-		}
+	for _, b := range breaches(whole, render.Descend(o.expr, prefix), cueerrors.Errors(err), r.Name) {
+		out = append(out, o.finding(r, b, prefix))
 	}
 	return out
 }
@@ -167,37 +163,40 @@ func (o *object) value(podSpec bool) (cue.Value, string) {
 	return *o.pods, o.podsField
 }
 
-// finding says that an object breaks a rule, at the field that does.
-func (o *object) finding(r *rule, e cueerrors.Error, prefix string) v1alpha1.Finding {
+// finding says that an object breaks a rule: at the value that does, at the
+// field that must not be, or at what is nearest to one that is missing.
+func (o *object) finding(r *rule, b breach, prefix string) v1alpha1.Finding {
 	f := v1alpha1.Finding{File: o.m.File, Line: o.m.Line, Column: o.m.Column, Object: o.m.Object(), Rule: r.Name, Message: r.message}
-	f.Field = fieldPath(prefix, e.Path(), r.Name)
-	at := render.Locate(o.expr, f.Field)
+	f.Field = join(prefix, b.steps)
+	at, text := render.LocateValue(o.expr, f.Field)
+	if b.forbidden {
+		at = render.Locate(o.expr, f.Field)
+	}
 	if at.IsValid() {
 		f.File, f.Line, f.Column = at.Filename, at.Line, at.Column
 	}
-	why, args := e.Msg()
-	f.Hint = fmt.Sprintf("%s:%d: %s", r.Pos.Filename, r.Pos.Line, strings.Join(strings.Fields(fmt.Sprintf(why, args...)), " "))
+	f.Hint = fmt.Sprintf("%s:%d", r.Pos.Filename, r.Pos.Line)
+	// What a Secret or an encrypted file holds is nobody's to read in an answer
+	// to a push.
+	if o.m.Resource.Kind != "Secret" && !o.m.Sealed {
+		if text != "" && !b.forbidden {
+			f.Message += ", is " + cut(text, maxOffending)
+		}
+		f.Hint += ": " + strings.Join(b.why, "; ")
+	}
 	if r.hint != "" {
 		f.Hint = r.hint + " (" + f.Hint + ")"
 	}
 	return f
 }
 
-// fieldPath writes the path of an error as that of a field of the object.
-func fieldPath(prefix string, steps []string, name string) string {
-	var b strings.Builder
-	b.WriteString(prefix)
-	for i, step := range steps {
-		switch {
-		case i < 3 && (step == "rules" || strings.Trim(step, `"`) == name || step == "require"):
-		case step != "" && strings.Trim(step, "0123456789") == "":
-			b.WriteString("[" + step + "]")
-		default:
-			if b.Len() > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(strings.Trim(step, `"`))
-		}
+// maxOffending bounds what is told of a value, in bytes.
+const maxOffending = 80
+
+// cut shortens a text to whole characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
 	}
-	return b.String()
+	return strings.ToValidUTF8(s[:n], "") + "..."
 }

@@ -40,16 +40,16 @@ func (r *Remote) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, fmt.Sprintf("there is no repository %q here; this cluster serves: %s",
 			strings.TrimSuffix(name, ".git"), strings.Join(r.cfg.Names, ", ")), http.StatusNotFound)
 	case action == "info/refs" && service == "":
-		http.Error(w, "this remote speaks only the smart HTTP protocol of git", http.StatusForbidden)
+		http.Error(w, "this remote speaks only the smart HTTP protocol of git: clone it with git, not with a browser or a program that copies files", http.StatusForbidden)
 	case service != uploadPack && service != receivePack:
 		http.Error(w, "no such Git service", http.StatusNotFound)
 	case req.Method != method:
 		w.Header().Set("Allow", method)
 		http.Error(w, "use "+method, http.StatusMethodNotAllowed)
 	case service == receivePack && !r.mayPushSomewhere(name, u):
-		need := "one of the groups " + strings.Join(pushers, ", ")
+		need := "one of the groups " + strings.Join(pushers, ", ") + ": push with pusher.gitconfig of the server's data directory, or have spec.pushes of Repository/" + name + " name you"
 		if r.rules(name) != nil {
-			need = "a rule that names the user or a group"
+			need = "a rule that names the user or a group: have spec.pushes of Repository/" + name + " name you"
 		}
 		http.Error(w, fmt.Sprintf("user %q may clone and fetch but not push: pushing needs %s", u.GetName(), need), http.StatusForbidden)
 	case action == "info/refs":

@@ -67,6 +67,7 @@ type mirror struct {
 
 	mu     sync.Mutex
 	status MirrorStatus
+	failed uint64 // exchanges, since the mirror was opened
 }
 
 // openMirror makes a mirror that goes on where an earlier one ended.

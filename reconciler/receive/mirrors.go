@@ -90,6 +90,17 @@ func (r *Remote) CredentialsChanged(name string) {
 	}
 }
 
+// Notify has the mirrors of a repository look now, both those that bring in and
+// those that pass on: the other host says that somebody has pushed there. It
+// does not wait.
+func (r *Remote) Notify(repository string) {
+	for _, m := range r.kept() {
+		if m.cfg.Repository == repository {
+			m.look()
+		}
+	}
+}
+
 // wakeMirrors passes a push on; the pusher does not wait.
 func (r *Remote) wakeMirrors(repository string) {
 	for _, m := range r.kept() {

@@ -70,6 +70,7 @@ func (m *mirror) note(ctx context.Context, err error) int {
 	if now := time.Now().UTC(); err == nil {
 		s.Looked, s.Failing, s.Failures, s.Message = now, time.Time{}, 0, ""
 	} else {
+		m.failed++
 		if s.Failures++; s.Failing.IsZero() {
 			s.Failing = now
 		}

@@ -75,3 +75,55 @@ func render(t *testing.T, name string, data []byte) *Rendered {
 
 func FuzzYAML(f *testing.F) { fuzz(f, "f.yaml") }
 func FuzzJSON(f *testing.F) { fuzz(f, "f.json") }
+
+// FuzzCUE scans any CUE file, beside a package that it may import and a module
+// that it may name: which files a package reads is found without evaluating
+// it, soon, and the same each time.
+func FuzzCUE(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.txtar")
+	for _, file := range files {
+		ar, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, part := range ar.Files {
+			if filepath.Ext(part.Name) == ".cue" {
+				f.Add(part.Data, []byte(`module: "example.com/own@v0"`))
+				f.Add([]byte("package a\nimport \"example.com/own/lib\"\n"), part.Data)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data, module []byte) {
+		tree := memTree{"a/x.cue": string(data), "a/b/y.cue": "package a\n", "lib/lib.cue": "package lib\nimport \"example.com/own/a\"\n",
+			"policy/p.cue": string(data), "cue.mod/module.cue": string(module)}
+		begin := time.Now()
+		units, findings, err := Scan(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, finding := range findings {
+			if finding.Message == "" || finding.Rule == "" || finding.File == "" {
+				t.Errorf("a finding says nothing: %+v", finding)
+			}
+		}
+		again, _, _ := Scan(tree)
+		if len(again) != len(units) {
+			t.Fatal("the second time it was otherwise")
+		}
+		for i := range again {
+			if again[i].Path != units[i].Path || again[i].Hash != units[i].Hash {
+				t.Errorf("the second time it was %s %s, and not %s %s", again[i].Path, again[i].Hash, units[i].Path, units[i].Hash)
+			}
+		}
+		rules, err := Policies(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if more, err := Policies(tree); err != nil || more.Hash != rules.Hash {
+			t.Error("the policies hash otherwise the second time", err)
+		}
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Fatalf("took %s", took)
+		}
+	})
+}

@@ -26,6 +26,30 @@ func Locate(e ast.Expr, path string) token.Position {
 	return pos.Position()
 }
 
+// LocateValue returns the place of the value at a path, and its text when it is
+// one of a scalar. Where the manifest does not go as far, it is the place that
+// Locate returns.
+func LocateValue(e ast.Expr, path string) (at token.Position, text string) {
+	v := e
+	for _, step := range steps(path) {
+		if _, v = child(v, step); v == nil {
+			return Locate(e, path), ""
+		}
+	}
+	if !v.Pos().IsValid() {
+		return Locate(e, path), ""
+	}
+	switch v := v.(type) {
+	case *ast.BasicLit:
+		text = v.Value
+	case *ast.UnaryExpr:
+		if lit, ok := v.X.(*ast.BasicLit); ok {
+			text = v.Op.String() + lit.Value
+		}
+	}
+	return v.Pos().Position(), text
+}
+
 // Descend returns the part of a manifest at a path; an empty struct at the
 // place of the manifest when it has none.
 func Descend(e ast.Expr, path string) ast.Expr {
@@ -43,7 +67,7 @@ func Descend(e ast.Expr, path string) ast.Expr {
 // steps splits a path: `a.b[name="x"].c` is a, b, [name="x"], c.
 func steps(path string) []string {
 	var out []string
-	start, quoted := 0, false
+	start, quoted, inner := 0, false, false
 	cut := func(end int) {
 		if s := path[start:end]; s != "" {
 			out = append(out, s)
@@ -54,15 +78,16 @@ func steps(path string) []string {
 		case c == '"':
 			quoted = !quoted
 		case quoted:
+		case c == ']':
+			cut(i + 1)
+			start, inner = i+1, false
+		case inner:
 		case c == '.':
 			cut(i)
 			start = i + 1
 		case c == '[':
 			cut(i)
-			start = i
-		case c == ']':
-			cut(i + 1)
-			start = i + 1
+			start, inner = i, true
 		}
 	}
 	cut(len(path))
@@ -74,6 +99,9 @@ func child(e ast.Expr, step string) (key ast.Node, value ast.Expr) {
 	inner, isIndex := strings.CutPrefix(step, "[")
 	switch e := e.(type) {
 	case *ast.StructLit:
+		if isIndex { // a key with a dot in it is written [a.b/c]
+			step = strings.TrimSuffix(inner, "]")
+		}
 		for _, d := range e.Elts {
 			if f, ok := d.(*ast.Field); ok && labelText(f.Label) == step {
 				return f.Label, f.Value

@@ -47,7 +47,7 @@ func Read(t Tree, o Options) (*Scanned, error) {
 	s := &Scanned{tree: t, opts: &o, extra: o.hash(), id: scans.Add(1)}
 	defer s.settle()
 	before := o.Memory.last()
-	if v, ok := versioned(t); ok {
+	if v, ok := t.(Versioned); ok {
 		var err error
 		if s.version, err = v.Version(); err != nil {
 			return nil, fmt.Errorf("walk tree: %w", err)
@@ -74,18 +74,9 @@ func Read(t Tree, o Options) (*Scanned, error) {
 
 // settle lets go of a tree that nothing is read from any more but files.
 func (s *Scanned) settle() {
-	if s.version != "" {
+	if _, outside := s.tree.(Outside); s.version != "" && !outside {
 		s.tree = nil
 	}
-}
-
-// versioned says whether a tree is followed from one version to the next. What
-// may be read beside the followed folder is not part of a version.
-func versioned(t Tree) (Versioned, bool) {
-	_, outside := t.(Outside)
-	_, rooted := t.(Rooted)
-	v, ok := t.(Versioned)
-	return v, ok && !outside && !rooted
 }
 
 // follow takes over what was found in another version of the tree: all of it,
@@ -266,7 +257,7 @@ func (s *Scanned) Since(before *Scanned) ([]string, bool) {
 
 // Rules is as much of the tree as Policies and HealthRules read.
 func (s *Scanned) Rules() Tree {
-	if s.version == "" {
+	if s.tree != nil {
 		return s.tree
 	}
 	return fileList(s.rules)

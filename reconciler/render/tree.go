@@ -40,11 +40,11 @@ type Outside interface {
 // from another version of itself at the cost of the difference.
 type Versioned interface {
 	Tree
-	// Version names the files: where it is the same, they are. It fails where
-	// Walk would yield nothing but an error.
+	// Version names the files, and those that an Outside finds: where it is the
+	// same, they are. It fails where Walk would yield nothing but an error.
 	Version() (string, error)
 	// Since lists what differs from a version; false where that cannot be said,
-	// or where it takes more than files that can be accepted to say it. Walk
+	// where something differs that is not below the followed folder, or where it takes more than files that can be accepted to say it. Walk
 	// then says all.
 	Since(version string) ([]Difference, bool, error)
 	// Fits says whether a walk over so many files with so many bytes comes to

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -193,7 +194,9 @@ func (r *remote) explain(ctx context.Context, err error) error {
 		return problem(ErrUnreachable, "%s does not answer in time: check the network and the host", name)
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
+	case errors.Is(err, transport.ErrAuthorizationFailed):
+		return problem(ErrCredentials, "%s knows the credentials and does not allow this%s: let them read the repository, and push to it if it is a mirror, or give others", name, r.reason(err))
+	case errors.Is(err, transport.ErrAuthenticationRequired):
 		return problem(ErrCredentials, "%s does not accept the credentials: check user, password or token, and that they may read it", name)
 	case errors.Is(err, transport.ErrRepositoryNotFound):
 		return problem(ErrNoRepo, "there is no repository at %s, or the credentials may not see it: check the URL and who may read it", name)
@@ -222,6 +225,23 @@ func innermost(err error) string {
 		err = next
 	}
 }
+
+// reason is what a host says with its refusal, in brackets; "" where it says
+// nothing that a person would read.
+func (r *remote) reason(err error) string {
+	_, text, _ := strings.Cut(err.Error(), transport.ErrAuthorizationFailed.Error()+":")
+	text = strings.Join(strings.Fields(r.scrub(text)), " ")
+	if text == "" || strings.HasPrefix(text, "<") || strings.ContainsFunc(text, unicode.IsControl) {
+		return ""
+	}
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
+	}
+	return " (" + text + ")"
+}
+
+// maxReason bounds what is repeated of a host's words, in bytes.
+const maxReason = 300
 
 // scrub takes the credentials out of a text.
 func (r *remote) scrub(text string) string {

@@ -214,7 +214,7 @@ func (t *commitTree) folder(name string) (object.TreeEntry, error) {
 	}
 	entries, err := t.objects.kept(e.Hash)
 	if err == nil && len(entries) == 0 {
-		err = problem(ErrEmpty, "commit %s has no files: commit the manifests again; what runs is kept until then", short(t.sha))
+		err = problem(ErrEmpty, "commit %s has no files: commit the manifests again; what runs is kept until then. %s", short(t.sha), deleteAll)
 	}
 	return e, err
 }
@@ -225,8 +225,12 @@ func (t *commitTree) checkFolder(name string) error {
 }
 
 func noFolder(name, where string) error {
-	return problem(ErrNoPath, "folder %s does not exist in %s: commit it, or set the path to the folder that has the manifests; what runs is kept until then", name, where)
+	return problem(ErrNoPath, "folder %s does not exist in %s: commit it, or set the path to the folder that has the manifests; what runs is kept until then. %s", name, where, deleteAll)
 }
+
+// deleteAll says how nothing is asked for: a tree that lacks everything can be
+// an accident, one that holds a file and whose author says so is none.
+const deleteAll = "If everything is to be deleted, commit any file there, such as a README, with the line \"Writ-Allow-Deletes: true\" in the message"
 
 // cleanPath makes a path relative to the root of the tree, and never leaves it.
 func cleanPath(p string) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
+	"github.com/writ-os/writ/schema/validate"
 )
 
 // Custom checks a custom resource against its definition: fields that the
@@ -31,7 +32,7 @@ func Custom(ctx context.Context, m *render.Manifest, rules schema.Custom) []v1al
 	unknown := rules.Prune(u.Object)
 	slices.Sort(unknown)
 	for _, path := range unknown {
-		findings = append(findings, v1alpha1.Finding{Field: path, Rule: "UnknownField", Message: path + ": there is no such field"})
+		findings = append(findings, v1alpha1.Finding{Field: path, Rule: "UnknownField", Message: path + ": there is no such field", Hint: meant(rules, path)})
 	}
 	rules.Default(u.Object)
 	for _, err := range rules.Validate(ctx, u, nil) {
@@ -46,6 +47,18 @@ func Custom(ctx context.Context, m *render.Manifest, rules schema.Custom) []v1al
 		place(f, m)
 	}
 	return findings
+}
+
+// fielder knows the fields that a definition has beside one that it has not.
+type fielder interface{ Fields(path string) []string }
+
+// meant is the hint of an unknown field; "" where no known one is near.
+func meant(rules schema.Custom, path string) string {
+	f, ok := rules.(fielder)
+	if !ok {
+		return ""
+	}
+	return validate.DidYouMean(path[strings.LastIndexByte(path, '.')+1:], f.Fields(path))
 }
 
 // detail is an error of the schema without the place, which is said before.

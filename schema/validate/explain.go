@@ -211,7 +211,7 @@ func (w *walker) choice(def *ast.BinaryExpr, v ast.Expr, at place) {
 	branches := disjuncts(def)
 	if words := w.words(branches); words != nil {
 		s, _ := text(v)
-		w.find(RuleNotSupported, at.at(v), didYouMean(s, words), "must be %s, is %s", oneOf(words), short(v))
+		w.find(RuleNotSupported, at.at(v), DidYouMean(s, words), "must be %s, is %s", oneOf(words), short(v))
 		return
 	}
 	for _, b := range branches {

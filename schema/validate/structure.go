@@ -95,7 +95,7 @@ func (w *walker) member(d *definition, sh *shape, name string, f *ast.Field, her
 		}
 		w.find(RuleInvalid, here, "", "%s", text)
 	default:
-		w.find(RuleUnknownField, here, didYouMean(name, sh.order), "there is no such field")
+		w.find(RuleUnknownField, here, DidYouMean(name, sh.order), "there is no such field")
 	}
 }
 

@@ -205,9 +205,9 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// didYouMean returns a hint with the word that was probably meant; "" if none
+// DidYouMean returns a hint with the word that was probably meant; "" if none
 // is near.
-func didYouMean(got string, words []string) string {
+func DidYouMean(got string, words []string) string {
 	best, near := "", max(1, min(3, len(got)/3))+1
 	for _, word := range words {
 		if d := distance(strings.ToLower(got), strings.ToLower(word)); d < near {

@@ -97,11 +97,17 @@ func (r *repository) hooks(cache client.Cache) *webhook.Handler {
 			if s := repo.Spec; s.Tag == "" && s.SemVer == "" && s.Commit == "" {
 				h.Refs = []string{"refs/heads/" + or(s.Branch, "main")}
 			}
+			if name == RepositoryName && len(repo.Spec.Mirrors) > 0 {
+				h.Refs = nil // which of them a mirror keeps in step it finds out itself
+			}
 			return h, true
 		},
 		Notify: func(name string) {
 			if name == RepositoryName {
 				r.source.Notify()
+				if r.remote != nil {
+					r.remote.Notify(name)
+				}
 			} else {
 				r.fleet.Notify(name)
 			}

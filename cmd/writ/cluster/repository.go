@@ -79,6 +79,9 @@ func newRepository(cfg Config, c client.Backend, catalog *schema.Live, metrics p
 	r.notifier = notify.New(telling)
 	r.spans = spans.New(spans.Config{Client: c, Version: cfg.Version, Log: cfg.Log.With("part", "spans")})
 	metrics.MustRegister(reconciler.State{Cache: c.Cache()})
+	if r.remote != nil {
+		metrics.MustRegister(receive.Metrics{Remote: r.remote})
+	}
 	return r, nil
 }
 

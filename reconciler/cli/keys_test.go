@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/writ-os/writ/controlplane/client"
+)
+
+// TestKeys: the keys are found where the sops program finds them, and what they
+// open is judged and compared, and never shown.
+func TestKeys(t *testing.T) {
+	key := filepath.Join("..", "secret", "testdata", "keys", "one.agekey")
+	text, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := os.ReadFile(filepath.Join("..", "secret", "testdata", "fixtures", "secret.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a.yaml": string(sealed)})
+	env := func(vars ...string) func(string) string {
+		return func(name string) string {
+			for i := 0; i < len(vars); i += 2 {
+				if vars[i] == name {
+					return vars[i+1]
+				}
+			}
+			return ""
+		}
+	}
+	for _, c := range []struct {
+		name, file string
+		env        func(string) string
+		opens      bool
+		wrong      string
+	}{
+		{"none", "", env(), false, ""},
+		{"flag", key, env("SOPS_AGE_KEY_FILE", "/nowhere"), true, ""},
+		{"file", "", env("SOPS_AGE_KEY_FILE", key), true, ""},
+		{"variable", "", env("SOPS_AGE_KEY", string(text)), true, ""},
+		{"no file", "/nowhere", env(), false, "name the file of identities by --age-key"},
+		{"no key", "", env("SOPS_AGE_KEY", "s3cr3t"), false, "SOPS_AGE_KEY has no age identity that can be used"},
+	} {
+		keys, err := ReadKeys(c.file, c.env)
+		if c.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), c.wrong) || strings.Contains(err.Error(), "s3cr3t") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil || (keys != nil) != c.opens {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		o := Options{Keys: keys}
+		if findings, err := CheckDir(t.Context(), dir, o); err != nil || len(findings) > 0 {
+			t.Errorf("%s: %v %v", c.name, err, findings)
+		}
+		p, err := PlanDir(t.Context(), dir, client.NewFake(), o)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		var out bytes.Buffer
+		for _, format := range []Options{{}, {JSON: true}, {Markdown: true}} {
+			if err := WritePlan(&out, p, format); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(out.String(), "Secret/") {
+			t.Errorf("%s: %s", c.name, out.String())
+		}
+		for _, value := range []string{"correct horse", "c2VjcmV0", "-----BEGIN", base64.StdEncoding.EncodeToString([]byte("admin"))} {
+			if strings.Contains(out.String(), value) {
+				t.Errorf("%s shows %q:\n%s", c.name, value, out.String())
+			}
+		}
+	}
+	other, err := ReadKeys(filepath.Join("..", "secret", "testdata", "keys", "other.agekey"), env())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if findings, err := CheckDir(t.Context(), dir, Options{Keys: other}); err != nil || len(findings) == 0 {
+		t.Errorf("the key of another: %v %v", err, findings)
+	}
+}
