@@ -207,4 +207,7 @@ type RefusedError struct{ why string }
 
 func (e *RefusedError) Error() string { return e.why }
 
+// Final says that it does not pass.
+func (e *RefusedError) Final() bool { return true }
+
 func refused(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }

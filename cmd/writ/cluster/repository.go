@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/writ-os/writ/controlplane/apiserver"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/examples"
 	"github.com/writ-os/writ/reconciler"
@@ -119,14 +118,6 @@ func (r Repository) spec() v1alpha1.RepositorySpec {
 		s.Interval = &metav1.Duration{Duration: r.Interval}
 	}
 	return s
-}
-
-func (r *repository) mounts() []apiserver.Mount {
-	mounts := []apiserver.Mount{{Prefix: "/hooks/", Handler: r.webhooks}}
-	if r.remote != nil {
-		mounts = append(mounts, apiserver.Mount{Prefix: "/git/", Handler: r.remote})
-	}
-	return mounts
 }
 
 // start opens and seeds the built-in remote, and follows the branch.
