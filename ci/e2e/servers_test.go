@@ -318,6 +318,28 @@ func TestServers(t *testing.T) {
 	rolledOut("s3")
 	step("a Deployment on both nodes: " + strings.TrimSpace(m.all["s3"].kubectl("get", "endpointslice", "kubernetes", "-o", "jsonpath={.endpoints[*].addresses}")))
 
+	// A push to a server that does not lead is taken by the one that does, and is
+	// on most of them when it is answered.
+	repo := m.all["s2"].clone("repo")
+	pushed := func(what string) {
+		t.Helper()
+		m.cluster.write(filepath.Join(repo, "pushed.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: pushed, namespace: default}\ndata: {what: "+what+"}\n")
+		m.all["s2"].commit(repo, what)
+		m.all["s2"].push(repo)
+	}
+	applied := func(at, what string) {
+		t.Helper()
+		m.eventually(30*time.Second, what+" is applied", func() error {
+			if got, err := m.all[at].run(m.bin("kubectl"), "get", "cm", "pushed", "-o", "jsonpath={.data.what}"); got != what {
+				return fmt.Errorf("%s: %w", got, err)
+			}
+			return nil
+		})
+	}
+	pushed("first")
+	applied("s3", "first")
+	step("a push to s2")
+
 	// The one that leads dies.
 	names := []string{"s1", "s2", "s3"}
 	others := func(not string) []string {
@@ -329,6 +351,7 @@ func TestServers(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	w.longest()
 	dead := leader
+	pushed("last words")
 	m.all[dead].stop(dead, syscall.SIGKILL)
 	before := w.count()
 	m.eventually(20*time.Second, "writes go on", func() error {
@@ -349,6 +372,7 @@ func TestServers(t *testing.T) {
 	}
 	admin(at, "scale", "deploy/everywhere", "--replicas=6")
 	rolledOut(at)
+	applied(at, "last words")
 	step("the next one acts, and the nodes have found it")
 	m.eventually(30*time.Second, "the dead one is no endpoint", func() error {
 		if got := m.all[at].kubectl("get", "endpointslice", "kubernetes", "-o", "jsonpath={.endpoints[*].addresses[0]}"); len(strings.Fields(got)) != 2 {
@@ -359,6 +383,8 @@ func TestServers(t *testing.T) {
 	m.server(dead) // it has joined: it needs no token
 	m.settled(at, 3)
 	m.kept(w, dead)
+	pushed("to the next")
+	applied(dead, "to the next")
 	step(dead + " is back")
 
 	// A node dies, and is missed while the cable of the leader is out.
@@ -410,6 +436,8 @@ func TestServers(t *testing.T) {
 	if code, _, err := do(alone, http.MethodGet, "/api/v1/namespaces/default/configmaps/never", ""); err != nil || code != http.StatusNotFound {
 		t.Errorf("what was refused is there: %d %v", code, err)
 	}
+	pushed("after all")
+	applied(lone, "after all")
 	step(lone + " is back")
 
 	m.eventually(70*time.Second, "the node that died is missed", func() error {

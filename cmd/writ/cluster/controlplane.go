@@ -41,6 +41,7 @@ import (
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/nodeagent/metricsapi"
 	"github.com/writ-os/writ/reconciler/page"
+	"github.com/writ-os/writ/reconciler/receive"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -81,11 +82,13 @@ type ControlPlane struct {
 	presences presences
 	toServers *http.Transport // to others of its kind
 	// git is what follows the repositories, while this server leads.
-	git    atomic.Pointer[repository]
-	acting chan struct{} // closed when it has begun to lead for the first time
-	acted  sync.Once
-	again  chan struct{} // closed when the process is to start again
-	anew   sync.Once
+	git     atomic.Pointer[repository]
+	remote  *receive.Remote // built in; nil with a repository elsewhere
+	pulling sync.Mutex
+	acting  chan struct{} // closed when it has begun to lead for the first time
+	acted   sync.Once
+	again   chan struct{} // closed when the process is to start again
+	anew    sync.Once
 }
 
 // NewControlPlane returns a control plane; it starts nothing.
@@ -205,6 +208,9 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 	}
 	p.top = p.newTop(toNodes)
 	p.toServers = p.newToServers()
+	if p.cfg.BuiltIn() {
+		p.remote = p.newRemote()
+	}
 	p.definitions, p.aggregator = p.newDefinitions(), p.newAggregator()
 	if _, err := p.cfg.Repository.auth(); err != nil {
 		return err // now, and not when this server comes to lead
@@ -222,7 +228,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		Authenticator: authn, Authorizer: p.authz, Tokens: p.tokens, TokenReader: auth.Reviewer{Authenticator: authn}, Rules: p.authz,
 		Listeners: listeners, TLS: auth.TLSConfig(certificate, p.clientCAs, p.frontProxy, p.proxyCAs), Socket: p.cfg.file("writ.sock"),
 		CBOR:    p.cfg.API.FeatureGates[CBORGate],
-		NodeTLS: toNodes, Mounts: slices.Concat(p.gitMounts(), p.pages(), p.servers()), Metrics: p.metrics, Log: p.log("apiserver"),
+		NodeTLS: toNodes, Mounts: slices.Concat(p.gitMounts(), p.pages(), p.servers(), p.replicas()), Metrics: p.metrics, Log: p.log("apiserver"),
 		Checks: p.checks(),
 		Documents: []apiserver.Document{
 			{Path: token.JWKSPath, ContentType: "application/jwk-set+json", Read: p.tokens.JWKS},
@@ -301,10 +307,18 @@ func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
 	g.Go(func() error { return p.top.Run(ctx) })
 	g.Go(func() error { return p.page.Run(ctx) })
 	g.Go(func() error { return p.keepRole(ctx) })
+	if p.remote != nil {
+		if err := p.remote.Open(); err != nil {
+			return err
+		}
+	}
 	g.Go(func() error { return p.store.WhileLeading(ctx, p.act) })
 	if p.member != nil {
 		g.Go(func() error { return p.keepPresence(ctx) })
 		g.Go(func() error { return p.keepPeer(ctx) })
+		if p.remote != nil {
+			g.Go(func() error { return p.followRefs(ctx) })
+		}
 		return nil
 	}
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -17,17 +18,20 @@ import (
 func (p *ControlPlane) act(ctx context.Context) error {
 	term := &term{Registerer: p.metrics}
 	defer term.end()
-	git, err := newRepository(p.cfg, p.as(identity.Reconciler), &p.catalog, term)
+	git, err := newRepository(p.cfg, p.remote, p.as(identity.Reconciler), &p.catalog, term)
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	p.loops(ctx, g, term)
-	if err := git.start(ctx, g); err != nil {
+	if err := p.prepareRemote(ctx, git); err != nil {
 		return stop(g, err)
 	}
-	p.git.Store(git)
-	defer p.git.Store(nil)
+	if ctx.Err() == nil {
+		p.git.Store(git)
+		defer p.git.Store(nil)
+		git.start(ctx, g)
+	}
 	p.acted.Do(func() { close(p.acting) })
 	if p.member != nil {
 		p.log("members").Info("this server leads")
@@ -36,6 +40,41 @@ func (p *ControlPlane) act(ctx context.Context) error {
 		return fmt.Errorf("lead: %w", err)
 	}
 	return nil
+}
+
+// prepareRemote makes the built-in repository ready to be served by this server.
+func (p *ControlPlane) prepareRemote(ctx context.Context, git *repository) error {
+	if p.remote == nil {
+		return nil
+	}
+	if p.member != nil {
+		if err := p.adoptRefs(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	if err := git.seed(); err != nil {
+		return err
+	}
+	if p.member == nil {
+		return nil
+	}
+	for said := false; ; { // what was there before there were several servers
+		refs, err := p.remote.Refs(RepositoryName)
+		if err == nil {
+			err = p.commitOnce(ctx, refs)
+		}
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if !said {
+			said = true
+			p.log("receive").Warn("the repository is not served yet", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // term are the metrics of one time of leading, which end with it.
