@@ -95,7 +95,7 @@ Ask who wrote a field, where and when:      writ why deployment/web -n shop`,
 		&cobra.Group{ID: "cluster", Title: "Run a cluster:"},
 		&cobra.Group{ID: "commit", Title: "Work with commits:"},
 	)
-	for _, c := range []*cobra.Command{upCommand(), downCommand(), serverCommand(), agentCommand(), tokenCommand(), imageCommand()} {
+	for _, c := range []*cobra.Command{upCommand(), downCommand(), serverCommand(), agentCommand(), tokenCommand(), memberCommand(), imageCommand()} {
 		c.GroupID = "cluster"
 		cmd.AddCommand(c)
 	}

@@ -303,6 +303,9 @@ func (p *ControlPlane) removeServer(ctx context.Context, name string) error {
 	}
 	for _, m := range all {
 		if m.Name == name || m.ID.String() == name {
+			if len(all) == 1 {
+				return fmt.Errorf("%s is the only server of the cluster", name)
+			}
 			if err := p.store.RemoveMember(ctx, m.ID); err != nil {
 				return err
 			}

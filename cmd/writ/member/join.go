@@ -18,8 +18,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/writ-os/writ/controlplane/auth/pki"
 )
 
@@ -155,12 +153,8 @@ func (j *Join) once(ctx context.Context, c *http.Client) (a *Answer, passes bool
 		return nil, true, fmt.Errorf("read answer: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		var st metav1.Status
-		if json.Unmarshal(text, &st) != nil || st.Message == "" {
-			st.Message = resp.Status
-		}
 		later := resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests
-		return nil, later, fmt.Errorf("%s answers: %s", j.Server, st.Message)
+		return nil, later, said(resp, text)
 	}
 	a = &Answer{}
 	if err := json.Unmarshal(text, a); err != nil {

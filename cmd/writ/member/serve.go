@@ -55,6 +55,17 @@ type Server struct {
 	Ready   bool   `json:"ready"`
 }
 
+// Role is what a server does among the others.
+func (s *Server) Role() string {
+	switch {
+	case s.Leader:
+		return "leader"
+	case s.Learner:
+		return "joining"
+	}
+	return "follower"
+}
+
 // ErrBecoming says that a server that was alone becomes the first of several:
 // it starts anew for that, and is to be asked again.
 var ErrBecoming = errors.New("this server becomes the first of several: ask again")
