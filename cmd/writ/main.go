@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	_ "time/tzdata" // of CronJobs and reboot windows: a node image has no zones
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-os/writ/cmd/writ/cluster"
 	"github.com/writ-os/writ/reconciler/render"
 )
 
@@ -36,7 +39,21 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := root().ExecuteContext(ctx)
 	stop()
+	if errors.Is(err, cluster.ErrAgain) {
+		err = startAgain()
+	}
 	os.Exit(report(err))
+}
+
+// startAgain replaces this process by a new one of the same, and returns only
+// when it cannot.
+func startAgain() error {
+	binary, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("start again: %w", err)
+	}
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, pipeVariable+"=") }) // whoever waited has been told
+	return fmt.Errorf("start again: %w", syscall.Exec(binary, os.Args, env))                                      //nolint:gosec // our own binary
 }
 
 // report prints what went wrong and returns the exit code.
@@ -78,7 +95,7 @@ Ask who wrote a field, where and when:      writ why deployment/web -n shop`,
 		&cobra.Group{ID: "cluster", Title: "Run a cluster:"},
 		&cobra.Group{ID: "commit", Title: "Work with commits:"},
 	)
-	for _, c := range []*cobra.Command{upCommand(), downCommand(), serverCommand(), agentCommand(), tokenCommand(), imageCommand(), logsCommand()} {
+	for _, c := range []*cobra.Command{upCommand(), downCommand(), serverCommand(), agentCommand(), tokenCommand(), memberCommand(), logsCommand(), imageCommand()} {
 		c.GroupID = "cluster"
 		cmd.AddCommand(c)
 	}

@@ -44,9 +44,10 @@ func (f *serverFlags) addCommon(cmd *cobra.Command) {
 func (f *serverFlags) add(cmd *cobra.Command) {
 	f.addCommon(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:6443", "`address` of the API server")
+	fl.StringVar(&f.cfg.Listen, "listen", "127.0.0.1:6443", "`address` of the API server; one of several servers: 0.0.0.0:6443")
 	fl.StringVar(&f.cfg.ExternalURL, "external-url", "", "`URL` under which people reach this server, for links in notifications; default: where it listens, if others reach that")
 	fl.StringVar(&f.cfg.Name, "cluster-name", "", "`name` of this cluster in notifications and in the commit statuses of forges")
+	fl.StringVar(&f.cfg.PeerAddress, "peer-address", "", "`address` by which the other servers reach this one, host:port; default: --node-ip, port 2380")
 	apiFlags(fl, &f.cfg.API)
 	r := &f.cfg.Repository
 	fl.StringVar(&r.URL, "repo", "", "Git repository to follow: https://, ssh://, file:// or a `directory`; default: the cluster serves its own")
@@ -105,15 +106,22 @@ func (f *serverFlags) log() (*slog.Logger, error) {
 func serverCommand() *cobra.Command {
 	var f serverFlags
 	var alone bool
+	var join cluster.Join
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run the control plane, and this machine as its first node",
 		Long: `Server runs store, API server, controllers, scheduler and reconciler, and a node
 agent beside them unless --no-agent says otherwise. It writes <data-dir>/viewer.kubeconfig for people,
 admin.kubeconfig (break-glass, one hour), node.kubeconfig for this machine's
-agent, and pusher.gitconfig for 'git push' to the built-in remote.`,
-		Example: "  writ server --data-dir /var/lib/writ --listen 10.0.0.1:6443",
-		Args:    args(cobra.NoArgs),
+agent, and pusher.gitconfig for 'git push' to the built-in remote.
+
+With --server, --token and --ca-hash, as 'writ token create --role server' prints them,
+it becomes one more server of the cluster that is there: it is given the keys of
+that cluster, copies what is stored, and answers as the others do. One of them
+leads: its controllers act. The cluster goes on as long as most of them do.`,
+		Example: `  writ server --data-dir /var/lib/writ --listen 10.0.0.1:6443
+  writ server --server https://10.0.0.1:6443 --token abcdef.0123456789abcdef --ca-hash sha256:...`,
+		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := f.log()
 			if err != nil {
@@ -123,6 +131,11 @@ agent, and pusher.gitconfig for 'git push' to the built-in remote.`,
 			if err != nil {
 				return err
 			}
+			if join.Server != "" && !cmd.Flags().Changed("listen") {
+				cfg.Listen = "0.0.0.0:6443" // others have to reach it
+			}
+			join.Token = cmp.Or(join.Token, os.Getenv("WRIT_TOKEN"))
+			cfg.Join = join
 			p := cluster.NewControlPlane(cfg)
 			g, ctx := errgroup.WithContext(cmd.Context())
 			g.Go(func() error { return p.Run(ctx) })
@@ -139,6 +152,9 @@ agent, and pusher.gitconfig for 'git push' to the built-in remote.`,
 	cmd.Flags().StringVar(&f.cfg.Seed, "seed", "", "`example` that the built-in remote begins with: guestbook or shop")
 	cmd.Flags().BoolVar(&f.cfg.Still, "api-only", false, "serve the API alone: no controllers, scheduler or reconciler. For comparisons with other API servers")
 	cmd.Flags().BoolVar(&alone, "no-agent", false, "run the control plane alone")
+	cmd.Flags().StringVar(&join.Server, "server", "", "`URL` of a server of the cluster to join; once joined it is not needed")
+	cmd.Flags().StringVar(&join.Token, "token", "", "`token` of a server to join by; default: $WRIT_TOKEN")
+	cmd.Flags().StringSliceVar(&join.CAHashes, "ca-hash", nil, "`hash` of the public key of the cluster's authority, sha256:...")
 	return cmd
 }
 

@@ -51,6 +51,7 @@ func tokenAccess(cmd *cobra.Command, do func(ctx context.Context, c client.Inter
 func tokenCreate() *cobra.Command {
 	var ttl time.Duration
 	var description string
+	var name string
 	cmd := tokenAccess(&cobra.Command{
 		Use:     "create",
 		Short:   "Make a token, and print how a machine joins by it",
@@ -60,7 +61,11 @@ func tokenCreate() *cobra.Command {
 		if ttl < 0 {
 			return usageError{fmt.Errorf("--ttl %v: must not be negative", ttl)}
 		}
-		made, err := token.Create(ctx, c, description, ttl, time.Now())
+		role := token.Role(name)
+		if role != token.Agent && role != token.Server {
+			return usageError{fmt.Errorf("--role %q: must be agent or server", name)}
+		}
+		made, err := token.Create(ctx, c, role, description, ttl, time.Now())
 		if err != nil {
 			return err
 		}
@@ -77,6 +82,7 @@ func tokenCreate() *cobra.Command {
 		return err
 	})
 	cmd.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "`time` after which nobody can join by it; 0: never")
+	cmd.Flags().StringVar(&name, "role", string(token.Agent), "agent or server: what a machine becomes by it. Whoever has the token of a server is given the keys of the cluster")
 	cmd.Flags().StringVar(&description, "description", "", "`text` for those who list tokens")
 	return cmd
 }
@@ -102,7 +108,7 @@ func tokenList() *cobra.Command {
 				expires = t.Expires.Format(time.RFC3339)
 			}
 			if t.Joins {
-				joins = "yes"
+				joins = string(t.Role)
 			}
 			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", t.ID, expires, joins, t.Description)
 		}

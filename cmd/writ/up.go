@@ -82,7 +82,7 @@ func attached(ctx context.Context, f *serverFlags, cfg cluster.Config, out io.Wr
 		return nil
 	})
 	err := g.Wait()
-	if err != nil {
+	if err != nil && !errors.Is(err, cluster.ErrAgain) {
 		show.failed(err)
 	}
 	return err

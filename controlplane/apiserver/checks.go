@@ -34,10 +34,10 @@ func (s *Server) checks(probe string) []Check {
 
 func fine(context.Context) error { return nil }
 
-func (s *Server) storeReady(context.Context) error {
+func (s *Server) storeReady(ctx context.Context) error {
 	select {
 	case <-s.cfg.Store.Ready():
-		return nil
+		return s.cfg.Store.Current(ctx) // one of several may be cut off from the others
 	default:
 		return errors.New("the store is still loading")
 	}

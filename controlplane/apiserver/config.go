@@ -104,6 +104,8 @@ type Check struct {
 type Mount struct {
 	Prefix  string // "/git/"
 	Handler http.Handler
+	// Audited has the requests of known users in the audit log, without bodies.
+	Audited bool
 }
 
 // Document is a public JSON document: the OpenID discovery of token issuers.

@@ -58,7 +58,7 @@ func (s *Server) selectPage(ctx context.Context, r *schema.Resource, o *listOpti
 		return s.continuePage(ctx, r, o)
 	}
 	exact := o.match == metav1.ResourceVersionMatchExact || o.match == "" && o.limit > 0 && o.version > 0
-	if err := s.reach(ctx, o.version); err != nil {
+	if err := s.asked(ctx, o.latest, o.version); err != nil {
 		return nil, err
 	}
 	snap := s.cfg.Store.Snapshot(r)
@@ -69,6 +69,15 @@ func (s *Server) selectPage(ctx context.Context, r *schema.Resource, o *listOpti
 		return s.past(r, snap, o)
 	}
 	return s.cut(r, page{snapshot: snap}, schema.Key{}, o), nil
+}
+
+// asked waits until the copy holds what a client asks for: the latest state, or
+// a version that it has seen.
+func (s *Server) asked(ctx context.Context, latest bool, v schema.ResourceVersion) error {
+	if latest {
+		return s.cfg.Store.Current(ctx)
+	}
+	return s.reach(ctx, v)
 }
 
 // reach waits for a version that a client has seen elsewhere.
@@ -95,6 +104,9 @@ func (s *Server) continuePage(ctx context.Context, r *schema.Resource, o *listOp
 		return nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 	}
 	if v < 0 {
+		if err := s.cfg.Store.Current(ctx); err != nil {
+			return nil, err
+		}
 		return s.cut(r, page{snapshot: s.cfg.Store.Snapshot(r)}, from, o), nil
 	}
 	if err := s.reach(ctx, schema.ResourceVersion(v)); err != nil {
@@ -105,10 +117,15 @@ func (s *Server) continuePage(ctx context.Context, r *schema.Resource, o *listOp
 		return s.cut(r, page{snapshot: snap}, from, o), nil
 	}
 	pg, ok := s.pages.find(r.Stored(), schema.ResourceVersion(v), time.Now())
-	if !ok {
-		return nil, errPagesGone(from)
+	if ok {
+		return s.page(r, pg, from, o), nil
 	}
-	return s.page(r, pg, from, o), nil
+	if !s.cfg.Store.Alone() { // another server has cut the page before, and keeps the state
+		if items, err := s.asOf(r, schema.ResourceVersion(v), snap); err == nil {
+			return s.cutPast(r, page{past: items, version: schema.ResourceVersion(v)}, from, o), nil
+		}
+	}
+	return nil, errPagesGone(from)
 }
 
 // page cuts a page out of a state that was kept.
@@ -169,7 +186,16 @@ func (s *Server) cut(r *schema.Resource, pg page, from schema.Key, o *listOption
 // past returns a page of the state at an exact version by undoing the events
 // since.
 func (s *Server) past(r *schema.Resource, now store.Snapshot, o *listOptions) (*listPage, error) {
-	since, err := s.since(r, o.version, now.Version())
+	items, err := s.asOf(r, o.version, now)
+	if err != nil {
+		return nil, err
+	}
+	return s.cutPast(r, page{past: items, version: o.version}, schema.Key{}, o), nil
+}
+
+// asOf are the objects as they were at a version, by key.
+func (s *Server) asOf(r *schema.Resource, v schema.ResourceVersion, now store.Snapshot) ([]*store.Item, error) {
+	since, err := s.since(r, v, now.Version())
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +203,7 @@ func (s *Server) past(r *schema.Resource, now store.Snapshot, o *listOptions) (*
 	for i := len(since) - 1; i >= 0; i-- {
 		was[since[i].Item.Key] = since[i].Prev
 	}
-	return s.cutPast(r, page{past: undo(now, was), version: o.version}, schema.Key{}, o), nil
+	return undo(now, was), nil
 }
 
 // cutPast is cut for a state that has been made anew.

@@ -21,8 +21,11 @@ type listOptions struct {
 	filter  filter
 	version schema.ResourceVersion
 	// any says that no version was asked for: "" or "0".
-	any   bool
-	match metav1.ResourceVersionMatch
+	any bool
+	// latest says that no version was asked for, not even "0": what is answered
+	// must hold all that was stored before, by any server.
+	latest bool
+	match  metav1.ResourceVersionMatch
 
 	limit int64
 	token string
@@ -48,6 +51,7 @@ func parseListOptions(r *schema.Resource, rt *route, q url.Values) (*listOptions
 	o := &listOptions{
 		match: in.ResourceVersionMatch, limit: in.Limit, token: in.Continue, bookmarks: in.AllowWatchBookmarks,
 		any:     in.ResourceVersion == "" || in.ResourceVersion == "0",
+		latest:  in.ResourceVersion == "",
 		initial: in.SendInitialEvents != nil && *in.SendInitialEvents,
 	}
 	if o.version, err = schema.ParseResourceVersion(in.ResourceVersion); err != nil {

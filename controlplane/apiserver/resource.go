@@ -163,14 +163,16 @@ func (s *Server) get(x *exchange, r *schema.Resource) error {
 	if err != nil {
 		return err
 	}
+	text := ""
 	if x.r.URL.RawQuery != "" {
-		v, err := schema.ParseResourceVersion(x.r.URL.Query().Get("resourceVersion"))
-		if err != nil {
-			return errVersion(x.r.URL.Query().Get("resourceVersion"), false)
-		}
-		if err := s.reach(x.r.Context(), v); err != nil {
-			return err
-		}
+		text = x.r.URL.Query().Get("resourceVersion")
+	}
+	v, err := schema.ParseResourceVersion(text)
+	if err != nil {
+		return errVersion(text, false)
+	}
+	if err := s.asked(x.r.Context(), text == "", v); err != nil {
+		return err
 	}
 	it, err := x.now.views.of(r).one(x.r.Context(), s.cfg.Store.Get(r, key(r, &x.route)))
 	if err != nil {

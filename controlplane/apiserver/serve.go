@@ -61,7 +61,14 @@ func (s *Server) serveAs(w http.ResponseWriter, r *http.Request, as user.Info) {
 		return
 	}
 	if m := s.mount(r.URL.Path); m != nil {
-		m.ServeHTTP(x, x.r)
+		if m.Audited && s.cfg.Audit != nil && x.user != nil {
+			var err error
+			if x.r, x.event, err = s.cfg.Audit.Begin(x.r, x.Header().Get("Audit-Id"), x.began, x.attributes(), false); err != nil {
+				s.writeError(x, x.r, apierrors.NewInternalError(err))
+				return
+			}
+		}
+		m.Handler.ServeHTTP(x, x.r)
 		return
 	}
 	if x.user == nil {
@@ -219,10 +226,10 @@ func (s *Server) authenticate(x *exchange) error {
 	return nil
 }
 
-func (s *Server) mount(path string) http.Handler {
-	for _, m := range s.cfg.Mounts {
-		if strings.HasPrefix(path, m.Prefix) {
-			return m.Handler
+func (s *Server) mount(path string) *Mount {
+	for i := range s.cfg.Mounts {
+		if m := &s.cfg.Mounts[i]; strings.HasPrefix(path, m.Prefix) {
+			return m
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
 )
@@ -26,6 +27,8 @@ func statusOf(err error) *metav1.Status {
 	case errors.As(err, &api):
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		api = apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+	case errors.Is(err, store.ErrUnavailable):
+		api = registry.Unavailable(err)
 	case errors.Is(err, store.ErrClosed):
 		api = apierrors.NewServiceUnavailable("the server is shutting down")
 	default: // as upstream: the text alone, without a reason

@@ -32,7 +32,7 @@ func (s *Server) watch(x *exchange, r *schema.Resource) error {
 		return err
 	}
 	if o.any || o.initial {
-		if err := s.reach(x.r.Context(), o.version); err != nil {
+		if err := s.asked(x.r.Context(), o.latest, o.version); err != nil {
 			return err
 		}
 	}

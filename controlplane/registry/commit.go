@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apiserver/pkg/endpoints/request"
+
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
 )
@@ -27,6 +29,13 @@ func (g *Registry) transaction(ctx context.Context, dryRun bool, fn func(*overla
 			leave()
 		}
 	}()
+	if u, _ := request.UserFrom(ctx); !inProcess(u) {
+		// A client may have seen what another server has stored. Parts of this
+		// process have seen this copy, and what is not so any more conflicts.
+		if err := g.current(ctx); err != nil {
+			return err
+		}
+	}
 	for try := 1; ; {
 		o := newOverlay(g.store.View())
 		o.fields = g.fields

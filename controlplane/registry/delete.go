@@ -44,6 +44,9 @@ func (g *Registry) DeleteCollection(ctx context.Context, r *schema.Resource, o c
 		return client.List{}, err
 	}
 	warnOrphans(ctx, r, d)
+	if err := g.current(ctx); err != nil {
+		return client.List{}, err
+	}
 	s := g.store.Snapshot(r)
 	list := client.List{ResourceVersion: s.Version().String()}
 	items, err := g.selected(ctx, s, r, o)

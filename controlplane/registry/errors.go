@@ -50,6 +50,24 @@ func subresourceNotFound(r *schema.Resource, sub, name string) error {
 	return apierrors.NewNotFound(gr, name)
 }
 
+// Unavailable says that most of the servers cannot be reached from this one:
+// nothing was stored, and another server may answer.
+func Unavailable(err error) *apierrors.StatusError {
+	out := apierrors.NewServiceUnavailable(err.Error())
+	out.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return out
+}
+
+// current waits until this server's copy holds what every server has stored.
+// Alone it costs nothing.
+func (g *Registry) current(ctx context.Context) error {
+	err := g.store.Current(ctx)
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrClosed) {
+		return storeError(nil, err)
+	}
+	return err
+}
+
 // storeError says in the words of the API what the store refused. A conflict
 // stays as it is: the caller tries again.
 func storeError(writes []store.Write, err error) error {
@@ -67,6 +85,8 @@ func storeError(writes []store.Write, err error) error {
 		}}
 	case errors.Is(err, store.ErrNotKept): // its definition has gone meanwhile
 		return apierrors.NewGenericServerResponse(http.StatusNotFound, "", kschema.GroupResource{}, "", "", 0, true)
+	case errors.Is(err, store.ErrUnavailable):
+		return Unavailable(err)
 	case errors.Is(err, store.ErrClosed):
 		return apierrors.NewServiceUnavailable("the server is shutting down")
 	case errors.Is(err, store.ErrUnknownOutcome), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -11,6 +11,9 @@ import (
 
 // Get implements client.Reader.
 func (g *Registry) Get(ctx context.Context, r *schema.Resource, key schema.Key) (schema.Object, error) {
+	if err := g.current(ctx); err != nil {
+		return nil, err
+	}
 	it := g.store.Get(r, key)
 	if it == nil {
 		return nil, notFound(r, key.Name)
@@ -41,6 +44,9 @@ func (g *Registry) GetSubresource(ctx context.Context, r *schema.Resource, key s
 // List implements client.Reader.
 func (g *Registry) List(ctx context.Context, r *schema.Resource, o client.ListOptions) (client.List, error) {
 	if err := CheckFields(r, o.Fields); err != nil {
+		return client.List{}, err
+	}
+	if err := g.current(ctx); err != nil {
 		return client.List{}, err
 	}
 	s := g.store.Snapshot(r)

@@ -36,6 +36,9 @@ func (g *Registry) Watch(ctx context.Context, r *schema.Resource, o client.Watch
 	w := &watcher{g: g, r: r, opt: o.ListOptions, events: make(chan client.Event), stop: make(chan struct{})}
 	var initial *store.Snapshot
 	if from == 0 {
+		if err := g.current(ctx); err != nil {
+			return nil, err
+		}
 		s := g.store.Snapshot(r)
 		initial, from = &s, s.Version()
 	}

@@ -164,6 +164,9 @@ func New(cfg Config) *Store {
 	return s
 }
 
+// Alone says that nobody else keeps what this store keeps.
+func (s *Store) Alone() bool { return s.cfg.Members == nil }
+
 // Ready is closed when the copy is loaded and writes are accepted.
 func (s *Store) Ready() <-chan struct{} { return s.ready }
 

@@ -31,6 +31,10 @@ const (
 	within  = 10 * time.Second // an answer must come
 )
 
+// Discover returns the cluster's authority in PEM, vouched for by the token and
+// the hashes. A RefusedError does not pass by itself.
+func (m *Member) Discover(ctx context.Context) ([]byte, error) { return m.discover(ctx) }
+
 // discover returns the cluster's authority in PEM. The first connection
 // believes nobody; what it brings is held against the token and the hashes, and
 // a second connection shows that the server is of that authority.

@@ -58,6 +58,7 @@ type Member struct {
 	cfg     Config
 	client  certificate.Manager
 	serving certificate.Manager
+	servers *servers
 }
 
 // New returns a member; it starts nothing.
@@ -95,6 +96,7 @@ func (m *Member) Join(ctx context.Context) error {
 	if b, err := os.ReadFile(m.file(serverFile)); err == nil && m.cfg.Server == "" {
 		m.cfg.Server = strings.TrimSpace(string(b))
 	}
+	m.servers = newServers(m.file(serversFile), m.cfg.Server, m.cfg.WriteFile, m.cfg.Log)
 	if err := m.open(); err != nil {
 		return err
 	}
@@ -175,12 +177,18 @@ func (m *Member) stop() {
 	m.serving.Stop()
 }
 
-// Client is how the machine calls the API server from now on. A certificate
-// that is renewed is taken up by itself.
+// Client is how the machine calls the API servers from now on. A certificate
+// that is renewed is taken up by itself, and so is another server when the one
+// in use is gone.
 func (m *Member) Client() *rest.Config {
 	pair := m.file(clientPair + "-current.pem")
-	return &rest.Config{Host: m.cfg.Server, UserAgent: userAgent, TLSClientConfig: rest.TLSClientConfig{CAFile: m.file(caFile), CertFile: pair, KeyFile: pair}}
+	return &rest.Config{Host: m.cfg.Server, UserAgent: userAgent, Dial: m.servers.Dial, WrapTransport: m.servers.Wrap,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: m.file(caFile), CertFile: pair, KeyFile: pair, ServerName: serverName}}
 }
+
+// Learn tells where the servers of the cluster are: host:port. The machine
+// remembers it.
+func (m *Member) Learn(servers []string) { m.servers.Learn(servers) }
 
 // Authority is the PEM form of the cluster's authority, from which callers of
 // the node have their certificates.
@@ -206,5 +214,8 @@ func (m *Member) file(name string) string { return filepath.Join(m.cfg.Dir, name
 type RefusedError struct{ why string }
 
 func (e *RefusedError) Error() string { return e.why }
+
+// Final says that it does not pass.
+func (e *RefusedError) Final() bool { return true }
 
 func refused(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }

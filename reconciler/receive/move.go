@@ -1,9 +1,14 @@
 package receive
 
+import "context"
+
 // move makes the push visible: the pack, then each ref that still is where
 // the pusher saw it. An atomic push moves all of its refs or none.
-func (r *Remote) move(repo *repository, q *quarantine, verdicts []verdict, atomic bool) {
+func (r *Remote) move(ctx context.Context, repo *repository, q *quarantine, verdicts []verdict, atomic bool) {
+	repo.commits.Lock() // so that nobody else's refs are moved and not committed
 	repo.move(q, verdicts, atomic)
+	r.commit(ctx, repo, verdicts)
+	repo.commits.Unlock()
 	r.wakeMirrors(repo.name)
 	if r.cfg.Pushed == nil {
 		return

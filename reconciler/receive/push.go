@@ -95,7 +95,7 @@ func (r *Remote) takeIn(ctx context.Context, repo *repository, cmds []command, p
 	if a.caps["atomic"] {
 		settle(verdicts)
 	}
-	r.move(repo, q, verdicts, a.caps["atomic"])
+	r.move(ctx, repo, q, verdicts, a.caps["atomic"])
 	return verdicts, nil
 }
 

@@ -68,6 +68,10 @@ type Config struct {
 	// Check decides on one ref of a push before anything is visible. Its lines
 	// are shown to the pusher; an error refuses the push.
 	Check func(ctx context.Context, p Push) (lines []string, err error)
+	// Commit is called with all refs after a push has moved some, before the
+	// pusher hears of it: other servers are to keep it too. An error is what the
+	// pusher hears; the refs become those that come with it, if any do.
+	Commit func(ctx context.Context, repository string, refs map[string]string) (adopt map[string]string, err error)
 	// Pushed is called after a ref was moved.
 	Pushed func(repository, ref, sha string)
 	Log    *slog.Logger

@@ -13,6 +13,7 @@ import (
 type repository struct {
 	name, dir, incoming string
 
+	commits    sync.Mutex   // held from the move of refs until they are committed
 	mu         sync.Mutex   // held while refs are read or moved
 	packs      sync.RWMutex // held while packs are merged; read-held by who opens packs by name
 	collecting sync.Mutex   // held by the one who collects garbage

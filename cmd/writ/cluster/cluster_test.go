@@ -50,7 +50,7 @@ func TestAddresses(t *testing.T) {
 		if got := cfg.server(); got != c.server {
 			t.Errorf("--listen %s: server is %s, want %s", c.listen, got, c.server)
 		}
-		if got := NewControlPlane(cfg).advertised()[0].String(); got != c.advertised {
+		if got := NewControlPlane(cfg).advertised().String(); got != c.advertised {
 			t.Errorf("--listen %s: pods go to %s, want %s", c.listen, got, c.advertised)
 		}
 	}

@@ -44,6 +44,11 @@ type Config struct {
 	NodeName string
 	// NodeIP is the address of this machine for others; invalid: found.
 	NodeIP netip.Addr
+	// PeerAddress is host:port by which other servers reach this one; "": the
+	// machine's address, port 2380.
+	PeerAddress string
+	// Join is the cluster that this server becomes one of.
+	Join Join
 	// Still leaves out controllers, scheduler and reconciler: the API alone,
 	// where objects stay as they were written. For comparisons.
 	Still bool

@@ -4,13 +4,18 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/writ-os/writ/cmd/writ/member"
 	"github.com/writ-os/writ/controlplane/admission"
 	admissionpolicy "github.com/writ-os/writ/controlplane/admission/policy"
 	"github.com/writ-os/writ/controlplane/apiserver"
@@ -36,6 +41,7 @@ import (
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/nodeagent/metricsapi"
 	"github.com/writ-os/writ/reconciler/page"
+	"github.com/writ-os/writ/reconciler/receive"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -56,7 +62,6 @@ type ControlPlane struct {
 	tokens     *token.Authority
 	admission  *admission.Admission
 	api        *apiserver.Server
-	git        *repository
 	page       *page.Page
 
 	audit       *audit.Trail
@@ -70,12 +75,28 @@ type ControlPlane struct {
 	followed            []func(context.Context) error
 	reloads             *reload.Metrics
 	clientCAs, proxyCAs *auth.CABundle
+
+	// member and peers are of one of several servers; nil alone.
+	member    *member.State
+	peers     *pki.Authority
+	presences presences
+	toServers *http.Transport // to others of its kind
+	// git is what follows the repositories, while this server leads.
+	git     atomic.Pointer[repository]
+	remote  *receive.Remote // built in; nil with a repository elsewhere
+	pulling sync.Mutex
+	acting  chan struct{} // closed when it has begun to lead for the first time
+	acted   sync.Once
+	again   chan struct{} // closed when the process is to start again
+	anew    sync.Once
 }
 
 // NewControlPlane returns a control plane; it starts nothing.
 func NewControlPlane(cfg Config) *ControlPlane {
-	return &ControlPlane{cfg: cfg, ready: make(chan struct{})}
+	return &ControlPlane{cfg: cfg, ready: make(chan struct{}), acting: make(chan struct{}), again: make(chan struct{})}
 }
+
+func (p *ControlPlane) startAgain() { p.anew.Do(func() { close(p.again) }) }
 
 // Ready is closed when the API is served and the loops run.
 func (p *ControlPlane) Ready() <-chan struct{} { return p.ready }
@@ -87,6 +108,9 @@ func (p *ControlPlane) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	if err := p.openMembers(ctx); err != nil {
+		return err
+	}
 	listeners, err := p.listeners(ctx)
 	if err != nil {
 		return err
@@ -102,6 +126,14 @@ func (p *ControlPlane) Run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.store.Run(ctx) })
+	g.Go(func() error {
+		select {
+		case <-p.again:
+			return ErrAgain
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	if err := p.wire(ctx, listeners); err != nil {
 		return stop(g, err)
 	}
@@ -130,6 +162,9 @@ func (p *ControlPlane) openStore(ctx context.Context) (err error) {
 	p.reloads = reload.NewMetrics(p.cfg.NodeName)
 	p.metrics.MustRegister(m, p.reloads)
 	cfg := store.Config{Dir: p.cfg.file("store"), Log: p.log("store"), Resources: schema.Builtin.Stored(), Metrics: m}
+	if cfg.Members, err = p.storeMembers(); err != nil {
+		return err
+	}
 	if f := p.cfg.API.EncryptionFile; f != "" {
 		// The store writes until it has ended: what it encrypts with must live longer.
 		ctx = context.WithoutCancel(ctx)
@@ -172,9 +207,13 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		return err
 	}
 	p.top = p.newTop(toNodes)
+	p.toServers = p.newToServers()
+	if p.cfg.BuiltIn() {
+		p.remote = p.newRemote()
+	}
 	p.definitions, p.aggregator = p.newDefinitions(), p.newAggregator()
-	if p.git, err = newRepository(p.cfg, p.as(identity.Reconciler), &p.catalog, p.metrics); err != nil {
-		return err
+	if _, err := p.cfg.Repository.auth(); err != nil {
+		return err // now, and not when this server comes to lead
 	}
 	p.limiter = fairness.New(fairness.Config{Seats: p.cfg.API.MaxInFlight, Log: p.log("fairness")})
 	p.metrics.MustRegister(p.limiter)
@@ -188,8 +227,8 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		Catalog: &p.catalog, Limit: p.limiter, Audit: p.audit, Aggregate: p.aggregator,
 		Authenticator: authn, Authorizer: p.authz, Tokens: p.tokens, TokenReader: auth.Reviewer{Authenticator: authn}, Rules: p.authz,
 		Listeners: listeners, TLS: auth.TLSConfig(certificate, p.clientCAs, p.frontProxy, p.proxyCAs), Socket: p.cfg.file("writ.sock"),
-		CBOR:    p.cfg.API.FeatureGates[CBORGate], Profiling: !p.cfg.API.NoProfiling,
-		NodeTLS: toNodes, Mounts: append(p.git.mounts(), p.pages()...), Metrics: p.metrics, Log: p.log("apiserver"),
+		CBOR: p.cfg.API.FeatureGates[CBORGate], Profiling: !p.cfg.API.NoProfiling,
+		NodeTLS: toNodes, Mounts: slices.Concat(p.gitMounts(), p.pages(), p.servers(), p.replicas()), Metrics: p.metrics, Log: p.log("apiserver"),
 		Checks: p.checks(),
 		Documents: []apiserver.Document{
 			{Path: token.JWKSPath, ContentType: "application/jwk-set+json", Read: p.tokens.JWKS},
@@ -265,12 +304,32 @@ func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
 	if p.cfg.Still {
 		return nil
 	}
-	p.loops(ctx, g)
-	return p.git.start(ctx, g)
+	g.Go(func() error { return p.top.Run(ctx) })
+	g.Go(func() error { return p.page.Run(ctx) })
+	g.Go(func() error { return p.keepRole(ctx) })
+	if p.remote != nil {
+		if err := p.remote.Open(); err != nil {
+			return err
+		}
+	}
+	g.Go(func() error { return p.store.WhileLeading(ctx, p.act) })
+	if p.member != nil {
+		g.Go(func() error { return p.keepPresence(ctx) })
+		g.Go(func() error { return p.keepPeer(ctx) })
+		if p.remote != nil {
+			g.Go(func() error { return p.followRefs(ctx) })
+		}
+		return nil
+	}
+	select {
+	case <-p.acting:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // loops starts controllers and scheduler.
-func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group) {
+func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group, metrics prometheus.Registerer) {
 	cm := p.as(user.KubeControllerManager)
 	g.Go(func() error {
 		return controllers.Run(ctx, controllers.Config{Client: cm, Cache: p.registry.Cache(), Catalog: &p.catalog, CA: p.authority.CAPEM(), PodCIDR: PodCIDR,
@@ -278,13 +337,11 @@ func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group) {
 			Certificates: p.certificates(), Tokens: controllers.Tokens{Legacy: p.tokens.Legacy, Signed: bootstrap.Signed, Expired: bootstrap.Expired},
 			PolicyStatus: admissionpolicy.NewStatus(admissionpolicy.StatusConfig{
 				Cache: p.registry.Cache(), Client: cm, Catalog: &p.catalog, Schemas: admissionpolicy.OpenAPI(p.api.OpenAPIV3), Log: p.log("admission")}),
-			Log: p.log("controllers"), Metrics: controller.NewMetrics(p.metrics)})
+			Log: p.log("controllers"), Metrics: controller.NewMetrics(metrics)})
 	})
-	g.Go(func() error { return p.top.Run(ctx) })
-	g.Go(func() error { return p.page.Run(ctx) })
 	roles := &rbac.Aggregator{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), Log: p.log("rbac")}
 	g.Go(func() error { return roles.Run(ctx) })
-	endpoint := apiendpoint.New(apiendpoint.Config{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), ServiceIP: APIService, Servers: p.advertised()})
+	endpoint := apiendpoint.New(apiendpoint.Config{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), ServiceIP: APIService, Servers: p.endpoints, Again: p.endpointsAgain()})
 	runner := controller.New(controller.Config{Name: "apiendpoint", Reconciler: endpoint, Watches: endpoint.Watches(), Cache: p.registry.Cache(), Workers: 1, Log: p.log("controllers")})
 	runner.Enqueue(schema.Key{Namespace: "default", Name: "kubernetes"})
 	g.Go(func() error { return runner.Run(ctx) })
@@ -293,7 +350,7 @@ func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group) {
 	events := client.NewRecorder(ks, "default-scheduler", "")
 	g.Go(func() error { return events.Run(ctx) })
 	sched := scheduler.New(scheduler.Config{Client: ks, Cache: p.registry.Cache(), Recorder: events, Log: p.log("scheduler")})
-	p.metrics.MustRegister(sched.Collectors()...)
+	metrics.MustRegister(sched.Collectors()...)
 	g.Go(func() error { return sched.Run(ctx) })
 }
 
@@ -321,7 +378,7 @@ func (p *ControlPlane) listeners(ctx context.Context) ([]net.Listener, error) {
 		return nil, err
 	}
 	all := []net.Listener{l}
-	if a := p.advertised()[0]; !covers(l.Addr(), a.Addr()) {
+	if a := p.advertised(); !covers(l.Addr(), a.Addr()) {
 		pods, err := freebind(ctx, a.String())
 		if err != nil {
 			_ = l.Close()
@@ -338,20 +395,8 @@ func covers(a net.Addr, ip netip.Addr) bool {
 	return err == nil && (have.Addr().IsUnspecified() || have.Addr() == ip)
 }
 
-// advertised is where pods reach the API server: the node's address when it
-// listens there, else the gateway of the first node's pods.
-func (p *ControlPlane) advertised() []netip.AddrPort {
-	ip := firstGateway()
-	if host, _, err := net.SplitHostPort(p.cfg.Listen); err == nil {
-		if a, err := netip.ParseAddr(host); err == nil && !a.IsLoopback() && !a.IsUnspecified() {
-			ip = a
-		}
-	}
-	return []netip.AddrPort{netip.AddrPortFrom(ip, p.cfg.port())}
-}
-
 // inside is the URL by which pods reach the API server.
-func (p *ControlPlane) inside() string { return "https://" + p.advertised()[0].String() }
+func (p *ControlPlane) inside() string { return "https://" + p.advertised().String() }
 
 // toldTo is the URL that machines are told that join: that which others reach,
 // if they reach any.

@@ -6,13 +6,19 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
+	"strconv"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/writ-os/writ/controlplane/auth/bootstrap"
 	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/nodeagent/join"
+	"github.com/writ-os/writ/schema"
 )
 
 // nodeCredentials are how a node calls the API server and how it is called.
@@ -20,6 +26,7 @@ type nodeCredentials struct {
 	caller  *rest.Config
 	serving *tls.Config
 	keep    func(ctx context.Context) error // until ctx ends
+	learn   func(servers []string)          // where they are; nil: no matter
 }
 
 // credentials are those that a server on this machine has prepared, or else
@@ -37,7 +44,7 @@ func (n *Node) credentials(ctx context.Context) (nodeCredentials, error) {
 		return nodeCredentials{}, err
 	}
 	cert := a.NewServingCertificate(pki.Serving{Name: "system:node:" + n.cfg.NodeName, Hosts: []string{n.cfg.NodeName, n.address().String()}})
-	return nodeCredentials{caller, servingTLS(a.Pool(), cert.Get), func(ctx context.Context) error { <-ctx.Done(); return nil }}, nil
+	return nodeCredentials{caller, servingTLS(a.Pool(), cert.Get), func(ctx context.Context) error { <-ctx.Done(); return nil }, nil}, nil
 }
 
 // joined waits until the machine is a member of the cluster.
@@ -55,9 +62,42 @@ func (n *Node) joined(ctx context.Context) (nodeCredentials, error) {
 	if !callers.AppendCertsFromPEM(ca) {
 		return nodeCredentials{}, errors.New("join the cluster: its authority is no certificate")
 	}
-	return nodeCredentials{m.Client(), servingTLS(callers, m.Serving), m.Run}, nil
+	return nodeCredentials{m.Client(), servingTLS(callers, m.Serving), m.Run, m.Learn}, nil
 }
 
 func servingTLS(callers *x509.CertPool, get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: get, ClientCAs: callers}
+}
+
+// followServers tells a node of all API servers, so that it has another when one
+// is gone.
+func followServers(ctx context.Context, cache client.Cache, learn func([]string)) error {
+	err := cache.Subscribe(ctx, schema.ResourceFor[*discoveryv1.EndpointSlice](), func(ev client.Event) {
+		if s, ok := ev.Object.(*discoveryv1.EndpointSlice); ok && schema.KeyOf(s) == apiService && ev.Type != client.Deleted {
+			learn(serverAddresses(s))
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("subscribe to the servers: %w", err)
+	}
+	return nil
+}
+
+var apiService = schema.Key{Namespace: "default", Name: "kubernetes"}
+
+// serverAddresses are those of the Service kubernetes that other machines reach:
+// a server that listens to its own pods alone is found as it was before.
+func serverAddresses(s *discoveryv1.EndpointSlice) []string {
+	if len(s.Ports) != 1 || s.Ports[0].Port == nil {
+		return nil
+	}
+	var out []string
+	for _, e := range s.Endpoints {
+		for _, a := range e.Addresses {
+			if ip, err := netip.ParseAddr(a); err == nil && !PodCIDR.Contains(ip) {
+				out = append(out, net.JoinHostPort(a, strconv.Itoa(int(*s.Ports[0].Port))))
+			}
+		}
+	}
+	return out
 }

@@ -106,6 +106,9 @@ func (n *Node) Run(ctx context.Context) error {
 	services := proxy.New(proxy.Config{Cache: cache, NodeName: n.cfg.NodeName, ClusterCIDR: PodCIDR, Log: n.log("proxy")})
 
 	g, ctx := errgroup.WithContext(ctx)
+	if who.learn != nil {
+		g.Go(func() error { return followServers(ctx, cache, who.learn) })
+	}
 	g.Go(func() error { return who.keep(ctx) })
 	g.Go(func() error { return cache.Run(ctx) })
 	g.Go(func() error { return net4.run(ctx) })

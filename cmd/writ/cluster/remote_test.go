@@ -199,10 +199,12 @@ func TestPullMirrorOfGit(t *testing.T) {
 	// What is only looked at is not written down.
 	s.soon("both writers have ended", func() bool {
 		st := s.repository().Status
-		return st.Healthy == sha && equality.Semantic.DeepEqual(st.Mirrors, mirrorStatus(s.ControlPlane.git.remote.Mirrors()))
+		return st.Healthy == sha && equality.Semantic.DeepEqual(st.Mirrors, mirrorStatus(s.ControlPlane.git.Load().remote.Mirrors()))
 	})
-	before, looked := s.repository(), s.ControlPlane.git.remote.Mirrors()[0].Looked
-	s.soon("three more looks", func() bool { return s.ControlPlane.git.remote.Mirrors()[0].Looked.After(looked.Add(3 * time.Second)) })
+	before, looked := s.repository(), s.ControlPlane.git.Load().remote.Mirrors()[0].Looked
+	s.soon("three more looks", func() bool {
+		return s.ControlPlane.git.Load().remote.Mirrors()[0].Looked.After(looked.Add(3 * time.Second))
+	})
 	if after := s.repository(); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("written again: %+v\nbefore: %+v", after.Status, before.Status)
 	}

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/writ-os/writ/controlplane/apiserver"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/examples"
 	"github.com/writ-os/writ/reconciler"
@@ -52,18 +51,16 @@ func or(s, otherwise string) string {
 	return s
 }
 
-func newRepository(cfg Config, c client.Backend, catalog *schema.Live, metrics prometheus.Registerer) (*repository, error) {
-	r := &repository{cfg: cfg}
+// newRepository returns what follows Git, with the built-in remote if there is
+// one; it starts nothing.
+func newRepository(cfg Config, remote *receive.Remote, c client.Backend, catalog *schema.Live, metrics prometheus.Registerer) (*repository, error) {
+	r := &repository{cfg: cfg, remote: remote}
 	from := source.Config{URL: cfg.Repository.URL, Branch: cfg.Repository.branch(), Path: cfg.Repository.path(),
 		Dir: cfg.file("git", "source"), Interval: cfg.Repository.Interval, Log: cfg.Log.With("part", "source")}
 	others := opener{sandbox: newSandbox(cfg.Log), dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
-	if cfg.BuiltIn() {
-		changed := make(chan struct{}, 1)
-		r.remote = receive.New(receive.Config{Dir: cfg.file("git"), Names: []string{RepositoryName}, Branch: cfg.Repository.branch(),
-			Rules: func(string) []receive.Rule { return pushRules(c.Cache()) }, Credentials: others.auth, Mirrored: func() { nudge(changed) },
-			Check: r.check, Pushed: r.pushed, Keep: func(string) []string { return inForce(c.Cache()) }, Log: cfg.Log.With("part", "receive")})
-		r.mirrors = &mirrors{client: c, remote: r.remote, wake: changed, log: cfg.Log.With("part", "mirrors")}
-		from.Builtin = r.remote.RepoDir(RepositoryName)
+	if remote != nil {
+		r.mirrors = &mirrors{client: c, remote: remote, wake: make(chan struct{}, 1), log: cfg.Log.With("part", "mirrors")}
+		from.Builtin = remote.RepoDir(RepositoryName)
 	}
 	var err error
 	if from.Auth, err = cfg.Repository.auth(); err != nil {
@@ -124,24 +121,8 @@ func (r Repository) spec() v1alpha1.RepositorySpec {
 	return s
 }
 
-func (r *repository) mounts() []apiserver.Mount {
-	mounts := []apiserver.Mount{{Prefix: "/hooks/", Handler: r.webhooks}}
-	if r.remote != nil {
-		mounts = append(mounts, apiserver.Mount{Prefix: "/git/", Handler: r.remote})
-	}
-	return mounts
-}
-
-// start opens and seeds the built-in remote, and follows the branch.
-func (r *repository) start(ctx context.Context, g *errgroup.Group) error {
-	if r.remote != nil {
-		if err := r.remote.Open(); err != nil {
-			return err
-		}
-		if err := r.seed(); err != nil {
-			return err
-		}
-	}
+// start follows the branch.
+func (r *repository) start(ctx context.Context, g *errgroup.Group) {
 	if r.remote != nil {
 		g.Go(func() error { return r.remote.Run(ctx) })
 		g.Go(func() error { return r.mirrors.Run(ctx) })
@@ -151,11 +132,10 @@ func (r *repository) start(ctx context.Context, g *errgroup.Group) error {
 	g.Go(func() error { return r.fleet.Run(ctx) })
 	g.Go(func() error { return r.notifier.Run(ctx) })
 	g.Go(func() error { return r.spans.Run(ctx) })
-	return nil
 }
 
 func (r *repository) seed() error {
-	if r.cfg.Seed == "" {
+	if r.cfg.Seed == "" || r.remote == nil {
 		return nil
 	}
 	files, err := fs.Sub(examples.FS, r.cfg.Seed)

@@ -37,6 +37,7 @@ type Token struct {
 	Description string    `json:"description,omitempty"`
 	Expires     time.Time `json:"expires,omitzero"` // zero: never
 	Joins       bool      `json:"joins"`            // machines may join by it
+	Role        Role      `json:"role,omitempty"`   // which they become
 }
 
 // Made is a token that has just been made, with what a machine needs to join.
@@ -45,15 +46,33 @@ type Made struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Server  string    `json:"server"`
 	CAHash  string    `json:"caHash"`
+	// Role is what a machine becomes by it.
+	Role Role `json:"role"`
+}
+
+// Role is what a machine becomes that joins.
+type Role string
+
+// The roles. Whoever has the token of a server is given the keys of the cluster.
+const (
+	Agent  Role = "agent"
+	Server Role = "server"
+)
+
+func (r Role) group() string {
+	if r == Server {
+		return identity.ServersGroup
+	}
+	return identity.JoinersGroup
 }
 
 // Command is what to run on the machine that joins.
 func (m *Made) Command() string {
-	return fmt.Sprintf("writ agent --server %s --token %s --ca-hash %s", m.Server, m.Token, m.CAHash)
+	return fmt.Sprintf("writ %s --server %s --token %s --ca-hash %s", m.Role, m.Server, m.Token, m.CAHash)
 }
 
 // Create makes a token. With ttl 0 it does not expire.
-func Create(ctx context.Context, c client.Interface, description string, ttl time.Duration, now time.Time) (*Made, error) {
+func Create(ctx context.Context, c client.Interface, role Role, description string, ttl time.Duration, now time.Time) (*Made, error) {
 	server, hash, err := place(ctx, c)
 	if err != nil {
 		return nil, err
@@ -72,10 +91,10 @@ func Create(ctx context.Context, c client.Interface, description string, ttl tim
 			bootstrapapi.BootstrapTokenSecretKey:           []byte(secret),
 			bootstrapapi.BootstrapTokenUsageAuthentication: []byte("true"),
 			bootstrapapi.BootstrapTokenUsageSigningKey:     []byte("true"),
-			bootstrapapi.BootstrapTokenExtraGroupsKey:      []byte(identity.JoinersGroup),
+			bootstrapapi.BootstrapTokenExtraGroupsKey:      []byte(role.group()),
 		},
 	}
-	made := &Made{Token: text, Server: server, CAHash: hash}
+	made := &Made{Token: text, Server: server, CAHash: hash, Role: role}
 	if ttl > 0 {
 		made.Expires = now.Add(ttl).UTC().Truncate(time.Second)
 		s.Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(made.Expires.Format(time.RFC3339))
@@ -150,8 +169,13 @@ func List(ctx context.Context, c client.Interface) ([]Token, error) {
 	}
 	out := make([]Token, 0, len(all))
 	for _, s := range all {
-		t := Token{ID: string(s.Data[bootstrapapi.BootstrapTokenIDKey]), Description: string(s.Data[bootstrapapi.BootstrapTokenDescriptionKey]),
-			Joins: slices.Contains(strings.Split(string(s.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]), ","), identity.JoinersGroup)}
+		t := Token{ID: string(s.Data[bootstrapapi.BootstrapTokenIDKey]), Description: string(s.Data[bootstrapapi.BootstrapTokenDescriptionKey])}
+		groups := strings.Split(string(s.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]), ",")
+		for _, r := range []Role{Agent, Server} {
+			if slices.Contains(groups, r.group()) {
+				t.Joins, t.Role = true, r
+			}
+		}
 		t.Expires, _ = time.Parse(time.RFC3339, string(s.Data[bootstrapapi.BootstrapTokenExpirationKey])) // without one it does not
 		out = append(out, t)
 	}

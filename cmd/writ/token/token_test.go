@@ -51,11 +51,11 @@ func TestLife(t *testing.T) {
 	info, hash := told(t)
 	f := client.NewFake(info)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	ever, err := Create(t.Context(), f, "for ever", 0, now)
+	ever, err := Create(t.Context(), f, Agent, "for ever", 0, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	day, err := Create(t.Context(), f, "", 24*time.Hour, now)
+	day, err := Create(t.Context(), f, Agent, "", 24*time.Hour, now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,9 @@ const (
 	PushersGroup = "writ:pushers"
 	// JoinersGroup is that of bootstrap tokens by which machines become nodes.
 	JoinersGroup = "system:bootstrappers:writ:nodes"
+	// ServersGroup is that of bootstrap tokens by which machines become servers:
+	// they are given the keys of the cluster.
+	ServersGroup = "system:bootstrappers:writ:servers"
 )
 
 // Parts of the cluster.

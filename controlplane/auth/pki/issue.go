@@ -65,10 +65,17 @@ func (a *Authority) IssueClient(c Client) (*KeyPair, error) {
 
 // IssueServing issues a serving certificate for the given names and addresses.
 func (a *Authority) IssueServing(s Serving) (*KeyPair, error) {
-	tmpl := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: s.Name},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
+	return a.issue(hosted(s, x509.ExtKeyUsageServerAuth), s.TTL)
+}
+
+// IssuePeer issues a certificate for one that serves and calls others of its
+// kind.
+func (a *Authority) IssuePeer(s Serving) (*KeyPair, error) {
+	return a.issue(hosted(s, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth), s.TTL)
+}
+
+func hosted(s Serving, usages ...x509.ExtKeyUsage) *x509.Certificate {
+	tmpl := &x509.Certificate{Subject: pkix.Name{CommonName: s.Name}, ExtKeyUsage: usages}
 	for _, h := range s.Hosts {
 		if ip := net.ParseIP(h); ip != nil {
 			tmpl.IPAddresses = append(tmpl.IPAddresses, ip)
@@ -76,7 +83,7 @@ func (a *Authority) IssueServing(s Serving) (*KeyPair, error) {
 			tmpl.DNSNames = append(tmpl.DNSNames, h)
 		}
 	}
-	return a.issue(tmpl, s.TTL)
+	return tmpl
 }
 
 // APIServerHosts are the names under which pods and people reach the API

@@ -8,6 +8,7 @@
 //	ca.crt  ca.key   the cluster's CA, ECDSA P-256, ten years
 //	sa.key           the signing key of service-account tokens
 //	front-proxy-ca.crt  front-proxy-ca.key   another CA, for proxies alone
+//	peer-ca.crt  peer-ca.key   a third, for servers that share one store
 //
 // Every file is written in one step and synced; private ones have mode 0600.
 // Other certificates are never kept: issuing one takes 0.1 ms.
@@ -82,6 +83,19 @@ func Open(cfg Config) (*Authority, error) {
 // certificate of it may name any user in a header (auth.FrontProxy).
 func OpenFrontProxy(cfg Config) (*Authority, error) {
 	return openCA(cfg, names{cert: "front-proxy-ca.crt", key: "front-proxy-ca.key", common: "writ-front-proxy-ca"})
+}
+
+// OpenPeers reads the authority of the servers that share one store, and makes
+// it when it is missing. Whoever has a certificate of it reads and writes all
+// that is stored, so it signs for them and for nothing else.
+func OpenPeers(cfg Config) (*Authority, error) {
+	return openCA(cfg, names{cert: "peer-ca.crt", key: "peer-ca.key", common: "writ-peer-ca"})
+}
+
+// Shared are the files of the folder that all servers of a cluster have alike,
+// by name. The first says which cluster it is.
+func Shared() []string {
+	return []string{caCertFile, caKeyFile, saKeyFile, "front-proxy-ca.crt", "front-proxy-ca.key", "peer-ca.crt", "peer-ca.key"}
 }
 
 // names are the files of a CA and what it is called.

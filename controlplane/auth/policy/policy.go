@@ -101,6 +101,7 @@ func clusterRoles() []*rbacv1.ClusterRole {
 
 		clusterRole("writ:viewer", viewerRules()...),
 		clusterRole("writ:node", ownNodeRules()...),
+		clusterRole("writ:server-bootstrapper", urls("post", "/servers/join")),
 	}
 }
 
@@ -122,6 +123,7 @@ func clusterRoleBindings() []*rbacv1.ClusterRoleBinding {
 		bindCluster("writ:viewers", "view", group(identity.ViewersGroup)),
 		bindCluster("writ:viewers:cluster", "writ:viewer", group(identity.ViewersGroup)),
 		bindCluster("writ:nodes", "writ:node", group(user.NodesGroup)),
+		bindCluster("writ:server-bootstrapper", "writ:server-bootstrapper", group(identity.ServersGroup)),
 		// Machines join by a bootstrap token, and renew their certificates.
 		bindCluster("writ:node-bootstrapper", "system:node-bootstrapper", group(identity.JoinersGroup)),
 		bindCluster("writ:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", group(identity.JoinersGroup)),

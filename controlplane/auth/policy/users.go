@@ -64,5 +64,6 @@ func viewerRules() []rbacv1.PolicyRule {
 		rule(read, "apiextensions.k8s.io", "customresourcedefinitions"),
 		rule(read, "metrics.k8s.io", "nodes pods"),
 		rule(read, writ, "*"),
+		urls("get", "/servers"),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -31,7 +32,9 @@ type Config struct {
 	ServiceIP netip.Addr
 	// Servers are the addresses at which API servers listen. No loopback: pods
 	// must reach them.
-	Servers []netip.AddrPort
+	Servers func() []netip.AddrPort
+	// Again is how soon they are asked for again. 0: never.
+	Again time.Duration
 }
 
 // Controller keeps the objects.
@@ -59,12 +62,12 @@ func (*Controller) Watches() []controller.Watch {
 
 // Reconcile creates what is missing and puts back what was changed.
 func (c *Controller) Reconcile(ctx context.Context, _ schema.Key) (controller.Result, error) {
-	for _, want := range desired(c.cfg.ServiceIP, c.cfg.Servers) {
+	for _, want := range desired(c.cfg.ServiceIP, c.cfg.Servers()) {
 		if err := c.ensure(ctx, want); err != nil {
 			return controller.Result{}, fmt.Errorf("ensure %s %s: %w", want.GetObjectKind().GroupVersionKind().Kind, key, err)
 		}
 	}
-	return controller.Result{}, nil
+	return controller.Result{RequeueAfter: c.cfg.Again}, nil
 }
 
 func (c *Controller) ensure(ctx context.Context, want schema.Object) error {

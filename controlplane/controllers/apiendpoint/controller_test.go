@@ -16,7 +16,7 @@ import (
 func TestReconcile(t *testing.T) {
 	f := client.NewFake()
 	c := New(Config{Client: f, Cache: f.Cache(), ServiceIP: netip.MustParseAddr("10.96.0.1"),
-		Servers: []netip.AddrPort{netip.MustParseAddrPort("10.244.0.1:7443")}})
+		Servers: func() []netip.AddrPort { return []netip.AddrPort{netip.MustParseAddrPort("10.244.0.1:7443")} }})
 	reconcile := func() string {
 		t.Helper()
 		if _, err := c.Reconcile(t.Context(), key); err != nil {

@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/writ-os/writ/controlplane/auth/identity"
+)
+
+// act is all that one server of a cluster does for it: controllers, scheduler,
+// and what follows Git. It runs while this server leads, and is made anew each
+// time.
+func (p *ControlPlane) act(ctx context.Context) error {
+	term := &term{Registerer: p.metrics}
+	defer term.end()
+	git, err := newRepository(p.cfg, p.remote, p.as(identity.Reconciler), &p.catalog, term)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	p.loops(ctx, g, term)
+	if err := p.prepareRemote(ctx, git); err != nil {
+		return stop(g, err)
+	}
+	if ctx.Err() == nil {
+		p.git.Store(git)
+		defer p.git.Store(nil)
+		git.start(ctx, g)
+	}
+	p.acted.Do(func() { close(p.acting) })
+	if p.member != nil {
+		p.log("members").Info("this server leads")
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("lead: %w", err)
+	}
+	return nil
+}
+
+// prepareRemote makes the built-in repository ready to be served by this server.
+func (p *ControlPlane) prepareRemote(ctx context.Context, git *repository) error {
+	if p.remote == nil {
+		return nil
+	}
+	if p.member != nil {
+		if err := p.adoptRefs(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	if err := git.seed(); err != nil {
+		return err
+	}
+	if p.member == nil {
+		return nil
+	}
+	for said := false; ; { // what was there before there were several servers
+		refs, err := p.remote.Refs(RepositoryName)
+		if err == nil {
+			err = p.commitOnce(ctx, refs)
+		}
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if !said {
+			said = true
+			p.log("receive").Warn("the repository is not served yet", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// term are the metrics of one time of leading, which end with it.
+type term struct {
+	prometheus.Registerer
+
+	mu  sync.Mutex
+	own []prometheus.Collector
+}
+
+// Register implements prometheus.Registerer.
+func (t *term) Register(c prometheus.Collector) error {
+	err := t.Registerer.Register(c)
+	if err == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.own = append(t.own, c)
+	}
+	return err
+}
+
+// MustRegister implements prometheus.Registerer.
+func (t *term) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		if err := t.Register(c); err != nil {
+			panic(err) // as the registry does: two parts have the same name
+		}
+	}
+}
+
+func (t *term) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.own {
+		t.Unregister(c)
+	}
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/writ-os/writ/controlplane/apiserver"
+)
+
+// The server that leads serves Git and what forges call. Others pass such
+// requests on, in the name of the user whom they know, as front proxies do
+// (auth.FrontProxy).
+const passedOn = "Writ-Passed-On" // by a server that took another one for the leader
+
+func (p *ControlPlane) gitMounts() []apiserver.Mount {
+	mounts := []apiserver.Mount{{Prefix: "/hooks/", Handler: p.atLeader(func(r *repository) http.Handler { return r.webhooks })}}
+	if p.cfg.BuiltIn() {
+		mounts = append(mounts, apiserver.Mount{Prefix: "/git/", Handler: p.atLeader(func(r *repository) http.Handler { return r.remote })})
+	}
+	return mounts
+}
+
+// atLeader serves by what this server has while it leads.
+func (p *ControlPlane) atLeader(of func(*repository) http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if git := p.git.Load(); git != nil {
+			of(git).ServeHTTP(w, r)
+			return
+		}
+		at, err := p.leader(r.Context())
+		if err != nil || r.Header.Get(passedOn) != "" {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "no server leads now: try again", http.StatusServiceUnavailable)
+			return
+		}
+		p.passOn(at).ServeHTTP(w, r)
+	})
+}
+
+var errNoLeader = errors.New("no server leads now")
+
+// leader is where the server that leads etcd is.
+func (p *ControlPlane) leader(ctx context.Context) (netip.AddrPort, error) {
+	if p.member == nil {
+		return netip.AddrPort{}, errNoLeader
+	}
+	all, err := p.store.Members(ctx)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	there := p.presences.all(p.registry.Cache(), time.Now())
+	for _, m := range all {
+		if at, ok := there[m.Name]; ok && m.Leader && !m.Self {
+			return at.address, nil
+		}
+	}
+	return netip.AddrPort{}, errNoLeader
+}
+
+func (p *ControlPlane) passOn(at netip.AddrPort) http.Handler {
+	return &httputil.ReverseProxy{
+		FlushInterval: -1, // what a push is told comes line by line
+		Transport:     p.toServers,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "https", Host: at.String()})
+			h := r.Out.Header
+			h.Del("Authorization") // who it is has been found out
+			for _, name := range slices.Collect(maps.Keys(h)) {
+				if strings.HasPrefix(name, remotePrefix) {
+					h.Del(name)
+				}
+			}
+			h.Set(passedOn, p.member.Name)
+			if u, ok := request.UserFrom(r.In.Context()); ok {
+				h.Set(remotePrefix+"User", u.GetName())
+				for _, g := range u.GetGroups() {
+					h.Add(remotePrefix+"Group", g)
+				}
+			}
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			p.log("members").Warn("request not passed on to the server that leads", "leader", at.String(), "path", r.URL.Path, "err", err)
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "the server that leads does not answer: try again", http.StatusServiceUnavailable)
+		},
+	}
+}
+
+const remotePrefix = "X-Remote-"
+
+// newToServers is how this server calls others of its kind.
+func (p *ControlPlane) newToServers() *http.Transport {
+	return &http.Transport{
+		TLSHandshakeTimeout: 5 * time.Second, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: false, DisableCompression: true,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.authority.Pool(), ServerName: "kubernetes",
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.frontProxyCertificate() }},
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/writ-os/writ/cmd/writ/member"
+)
+
+func memberCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "member",
+		Short: "List the servers of the cluster, or remove one",
+		Long: `Member lists the servers that are one cluster, and takes one out for good. They
+join by 'writ server --server ...'; 'writ token create --role server' says how.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(memberList(), memberRemove())
+	return cmd
+}
+
+// members makes a command of something that asks the servers, by default with
+// the credential of a file of the data directory.
+func members(cmd *cobra.Command, credential string, do func(ctx context.Context, c member.Client, w io.Writer, asJSON bool, arguments []string) error) *cobra.Command {
+	var a access
+	cmd.Flags().StringVar(&a.dataDir, "data-dir", defaultDataDir, "`directory` of a server, whose "+credential+" is used")
+	cmd.Flags().StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig `file`; default: the one of --data-dir")
+	cmd.Flags().StringVar(&a.server, "server", "", "`URL` of the API server, instead of the one in the kubeconfig")
+	outputFlag(cmd, &a.output)
+	cmd.RunE = func(cmd *cobra.Command, arguments []string) error {
+		path := cmp.Or(a.kubeconfig, filepath.Join(a.dataDir, credential))
+		cfg, err := clientcmd.BuildConfigFromFlags(a.server, path)
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("no cluster here: %s does not exist: name one with --kubeconfig or --data-dir", path)
+		}
+		if err != nil {
+			return fmt.Errorf("read kubeconfig %s: %w", path, err)
+		}
+		h, err := rest.HTTPClientFor(cfg)
+		if err != nil {
+			return fmt.Errorf("read kubeconfig %s: %w", path, err)
+		}
+		return do(cmd.Context(), member.Client{HTTP: h, Server: cfg.Host}, cmd.OutOrStdout(), a.output == "json", arguments)
+	}
+	return cmd
+}
+
+func memberList() *cobra.Command {
+	return members(&cobra.Command{
+		Use:   "list",
+		Short: "List the servers, which of them leads, and which answer",
+		Args:  args(cobra.NoArgs),
+	}, "viewer.kubeconfig", func(ctx context.Context, c member.Client, w io.Writer, asJSON bool, _ []string) error {
+		all, err := c.List(ctx)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(w).Encode(all)
+		}
+		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(tw, "NAME\tROLE\tREADY\tADDRESS\tPEERS\tID")
+		for _, m := range all {
+			ready := "no"
+			if m.Ready {
+				ready = "yes"
+			}
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(m.Name, "(not started)"), m.Role(), ready, cmp.Or(m.Address, "-"), cmp.Or(m.URL, "-"), m.ID)
+		}
+		return tw.Flush()
+	})
+}
+
+func memberRemove() *cobra.Command {
+	return members(&cobra.Command{
+		Use:     "remove NAME",
+		Short:   "Take a server out of the cluster, for good",
+		Example: "  writ member remove s3\n  kubectl delete node s3",
+		Long: `Remove takes a server out of the cluster, by its name or its ID. Its process ends
+when it hears of it; before that machine joins again its data directory has to be
+removed. The cluster refuses when those who remain would not be most of them.`,
+		Args: args(cobra.ExactArgs(1)),
+	}, "admin.kubeconfig", func(ctx context.Context, c member.Client, w io.Writer, asJSON bool, arguments []string) error {
+		if err := c.Remove(ctx, arguments[0]); err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(w).Encode(map[string]string{"removed": arguments[0]})
+		}
+		_, err := fmt.Fprintf(w, "removed %s\n", arguments[0])
+		return err
+	})
+}

@@ -1,0 +1,72 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Client asks the servers of a cluster about themselves.
+type Client struct {
+	HTTP *http.Client
+	// Server is the URL of one of them.
+	Server string
+}
+
+// List are the servers of the cluster.
+func (c Client) List(ctx context.Context) ([]Server, error) {
+	var all []Server
+	if err := c.do(ctx, http.MethodGet, Path, &all); err != nil {
+		return nil, fmt.Errorf("list servers: %w", err)
+	}
+	return all, nil
+}
+
+// Remove takes a server out of the cluster, for good.
+func (c Client) Remove(ctx context.Context, name string) error {
+	if err := c.do(ctx, http.MethodDelete, Path+"/"+url.PathEscape(name), nil); err != nil {
+		return fmt.Errorf("remove server: %w", err)
+	}
+	return nil
+}
+
+func (c Client) do(ctx context.Context, method, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.Server, "/")+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return said(resp, text)
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	return nil
+}
+
+// said is the error that a server answers with.
+func said(resp *http.Response, text []byte) error {
+	var st metav1.Status
+	if json.Unmarshal(text, &st) != nil || st.Message == "" {
+		st.Message = resp.Status
+	}
+	return fmt.Errorf("%s://%s answers: %s", resp.Request.URL.Scheme, resp.Request.URL.Host, st.Message)
+}
