@@ -74,6 +74,13 @@ func (r *Reconciler) follow(ctx context.Context, ev *evaluation) error {
 	defer ev.drop()
 	if ev.looked == nil {
 		r.swept = time.Now()
+	}
+	// A custom resource is another one for the watch when the server has read its
+	// definition: what is followed of the row before is not heard of any more.
+	kinds := ev.judge.kinds.hash
+	same := r.followed == kinds
+	r.followed = kinds
+	if ev.looked == nil || !same {
 		return r.watch.follow(ctx, ev.kept())
 	}
 	return r.watch.change(ctx, headsOf(ev.looked), ev.undeclared())

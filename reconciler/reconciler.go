@@ -94,6 +94,7 @@ type Reconciler struct {
 
 	refusedAt time.Time
 	swept     time.Time // when all declared objects were last looked for
+	followed  string    // which custom kinds the watch follows
 	first     bool      // nothing has been applied by this process yet
 	dirty     map[render.Ref]bool
 	held      map[render.Ref]string // ops that wait, and for what

@@ -23,8 +23,8 @@ func gitopsRender(t *testing.T, g *gitops) {
 	g.unpack(g.repo, "render")
 	g.must("git", "-C", g.repo, "add", "-A")
 	want := []string{
-		"blog/home/patch.yaml:10:9: spec.template.spec.containers[0].image: images come from registry.example.com",
-		"charts/mail/templates/deployment.yaml:14:9: spec.template.spec.containers[0].image: images come from registry.example.com",
+		"blog/home/patch.yaml:10:16: spec.template.spec.containers[0].image: images come from registry.example.com",
+		"charts/mail/templates/deployment.yaml:14:16: spec.template.spec.containers[0].image: images come from registry.example.com",
 	}
 	contains(t, "writ check", g.refused(g.bin("writ"), "check", g.repo), want...)
 	out := g.refuse(g.repo, "A blog and mail")
