@@ -66,6 +66,14 @@ bin/containerd-shim-runc-v2:
 bin/init:
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/init ./image/initrd/init
 
+.PHONY: image-deps
+image-deps:
+	@ci/install-deps image
+
+.PHONY: test-image
+test-image: image-deps ## boot the node image by UEFI under QEMU, update it, break it, revert; and two builds are equal
+	go test -tags image -timeout 60m -count=1 -v ./ci/image
+
 .PHONY: generate
 generate: ## regenerate everything that is derived from CUE and Go types
 	go generate ./...

@@ -64,7 +64,7 @@ are an RSA key and its certificate, in PEM, which the firmware's db has.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.version, "version", strings.TrimPrefix(version, "v"), "`version` of the image")
 	fl.StringVar(&f.lock, "lock", "image/packages.lock", "`file` that pins the packages")
-	fl.StringVar(&f.cache, "cache", "", "`directory` that keeps packages; default: writ/image of the user's cache")
+	fl.StringVar(&f.cache, "cache", "", "`directory` that keeps packages; default: $WRIT_IMAGE_CACHE, or writ/image of the user's cache")
 	fl.StringVar(&f.out, "out", "bin/image", "`directory` to write into")
 	fl.StringVar(&f.programs, "programs", "", "`directory` of writ, containerd, containerd-shim-runc-v2 and init; default: that of this program")
 	fl.StringVar(&f.key, "sign-key", "", "`file` of an Ed25519 private key of SSH to sign bundle and sums with")
@@ -86,7 +86,7 @@ func (f buildFlags) config() (build.Config, error) {
 		return cfg, err
 	}
 	if cfg.Cache == "" {
-		if cfg.Cache, err = imageCache(); err != nil {
+		if cfg.Cache, err = lock.Dir(); err != nil {
 			return cfg, err
 		}
 	}
@@ -145,14 +145,6 @@ func readLock(path string) (*lock.Lock, error) {
 	}
 	defer f.Close()
 	return lock.Parse(path, f)
-}
-
-func imageCache() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("find cache: %w: name one with --cache", err)
-	}
-	return filepath.Join(dir, "writ", "image"), nil
 }
 
 func readSigner(path string) (ssh.Signer, error) {

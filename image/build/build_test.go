@@ -11,32 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/writ-os/writ/image/lock"
+	"github.com/writ-os/writ/image/lock/locktest"
+	"github.com/writ-os/writ/image/tool"
 )
-
-// cached is the lock and the cache of its packages; without them, and without
-// being asked to fetch them, there is nothing to build.
-func cached(t *testing.T) (*lock.Lock, string) {
-	t.Helper()
-	if raceEnabled {
-		t.Skip("unpacks 60 MB of packages, which takes minutes with the race detector: make test runs it without")
-	}
-	f, err := os.Open("../packages.lock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	l, err := lock.Parse("packages.lock", f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	home, err := os.UserCacheDir()
-	dir := filepath.Join(home, "writ", "image")
-	if err != nil || !lock.Cached(dir, l) {
-		t.Skip("the packages are not in the cache: make image fetches them")
-	}
-	return l, dir
-}
 
 // programs builds the initrd's program, which stands for the others too.
 func programs(t *testing.T, dir string) Programs {
@@ -65,12 +42,12 @@ func TestReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
-	l, cache := cached(t)
+	l, cache := locktest.Cached(t)
 	signer := testSigner(t)
 	build := func() (*Result, string) {
 		dir := t.TempDir()
 		r, err := Build(context.Background(), Config{Version: "1.2.3", Lock: l, Cache: cache, Out: filepath.Join(dir, "out"),
-			Programs: programs(t, dir), Epoch: time.Unix(1750000000, 0), Signer: signer, Compression: FastCompression})
+			Programs: programs(t, dir), Epoch: time.Unix(1750000000, 0), Signer: signer, Compression: tool.Options{Compression: "lz4", ClusterSize: 64 << 10, Fragments: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +69,7 @@ func TestReproducible(t *testing.T) {
 	if err != nil || len(left) != len(a.Files)+2 {
 		t.Errorf("in the directory: %v, %v", left, err)
 	}
-	checkBill(t, filepath.Join(dirA, "writ-v1.2.3-amd64"+sbomSuffix))
+	checkBill(t, filepath.Join(dirA, "writ-1.2.3-amd64"+sbomSuffix))
 	for _, s := range a.Steps {
 		t.Logf("%8.1f ms  %s", s.Millis, s.Step)
 	}

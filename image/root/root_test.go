@@ -3,11 +3,10 @@ package root
 import (
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/writ-os/writ/image/lock"
+	"github.com/writ-os/writ/image/lock/locktest"
 	"github.com/writ-os/writ/image/source"
 	"github.com/writ-os/writ/image/tree"
 )
@@ -16,29 +15,13 @@ import (
 // none.
 func made(t *testing.T) *Root {
 	t.Helper()
-	if raceEnabled {
-		t.Skip("unpacks 60 MB of packages, which takes minutes with the race detector: make test runs it without")
-	}
-	f, err := os.Open("../packages.lock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	l, err := lock.Parse("packages.lock", f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	home, err := os.UserCacheDir()
-	dir := filepath.Join(home, "writ", "image")
-	if err != nil || !lock.Cached(dir, l) {
-		t.Skip("the packages are not in the cache: make image fetches them")
-	}
+	l, dir := locktest.Cached(t)
 	src, err := source.Load(t.Context(), dir, l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	program := tree.Bytes([]byte("a program"))
-	r, err := Tree(src, Parts{Version: "v1.2.3", Writ: program, Containerd: program, Shim: program})
+	r, err := Tree(src, Parts{Version: "1.2.3", Writ: program, Containerd: program, Shim: program})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/writ-os/writ/image/lock"
+	"github.com/writ-os/writ/image/lock/locktest"
 	"github.com/writ-os/writ/image/source"
 	"github.com/writ-os/writ/image/tool"
 	"github.com/writ-os/writ/image/tree"
@@ -30,17 +31,13 @@ func parse[T any](t *testing.T, name string, read func(string, *os.File) (T, err
 	return v
 }
 
-func theLock(t *testing.T) *lock.Lock {
-	return parse(t, "../packages.lock", func(n string, f *os.File) (*lock.Lock, error) { return lock.Parse(n, f) })
-}
-
 func list(t *testing.T, name string) *tree.List {
 	return parse(t, name, func(n string, f *os.File) (*tree.List, error) { return tree.ParseList(n, f) })
 }
 
 // The two files that are committed belong together.
 func TestLockIsOfTheList(t *testing.T) {
-	l := theLock(t)
+	l := locktest.Lock(t)
 	wanted := parse(t, "../packages.list", func(n string, f *os.File) ([]lock.Wanted, error) { return lock.ParseWanted(n, f) })
 	for _, w := range wanted {
 		if _, ok := l.Find(w.Name); !ok && w.Prefix == "" {
@@ -58,17 +55,7 @@ func TestLockIsOfTheList(t *testing.T) {
 
 // The packages of the lock make a system whose programs find all they load.
 func TestDebian(t *testing.T) {
-	if raceEnabled {
-		t.Skip("decompresses 60 MB of packages, which takes minutes with the race detector; nothing in it is concurrent that TestLoad does not cover")
-	}
-	l := theLock(t)
-	dir, err := lock.Dir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !lock.Cached(dir, l) {
-		t.Skipf("needs the packages of image/packages.lock, and %s does not have them: build an image once, or set WRIT_IMAGE_CACHE", dir)
-	}
+	l, dir := locktest.Cached(t)
 	src, err := source.Load(t.Context(), dir, l)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/writ-os/writ/image/tree"
@@ -54,7 +52,7 @@ func (o Options) args() ([]string, error) {
 		return nil, errors.New("fragments and dedupe go with compression")
 	}
 	args := []string{
-		"--quiet", "--tar=f",
+		"--quiet", "--all-root",
 		"-b" + strconv.Itoa(BlockSize),
 		"-x-1", // no extended attributes
 		"-U" + o.UUID,
@@ -77,66 +75,61 @@ func (o Options) args() ([]string, error) {
 }
 
 // EROFS writes t as an erofs image to the file out, whole or not at all. Equal
-// trees and options make equal images, bit by bit. The tree reaches mkfs.erofs
-// as a tar stream: owners need no root, and nothing lies on disk between.
+// trees and options make equal images, bit by bit. All files belong to root: a
+// builder that is not root could not give them to anybody else.
+//
+// What is written is read back and compared: mkfs.erofs 1.8.6, given a tar
+// stream, puts zeros into small files when it packs fragments, and nothing
+// notices. It gets a directory, which works.
 func (t *Tools) EROFS(ctx context.Context, files *tree.Tree, out string, o Options) error {
-	args, err := o.args()
-	if err != nil {
-		return fmt.Errorf("make erofs: %w", err)
-	}
-	// The image is written in a directory beside it, and so is what mkfs.erofs
-	// keeps for itself meanwhile.
-	tmp, err := os.MkdirTemp(filepath.Dir(out), ".erofs-")
-	if err != nil {
-		return fmt.Errorf("make erofs: %w", err)
-	}
-	defer os.RemoveAll(tmp)
-	image := filepath.Join(tmp, "image")
-	if err := t.mkfs(ctx, files, tmp, append(args, image), o.Epoch); err != nil {
-		return fmt.Errorf("make erofs: %w", err)
-	}
-	if err := syncFile(image); err != nil {
-		return fmt.Errorf("make erofs: %w", err)
-	}
-	if err := os.Rename(image, out); err != nil {
+	if err := t.erofs(ctx, files, out, o); err != nil {
 		return fmt.Errorf("make erofs: %w", err)
 	}
 	return nil
 }
 
-// mkfs runs mkfs.erofs and feeds it.
-func (t *Tools) mkfs(ctx context.Context, files *tree.Tree, tmp string, args []string, epoch time.Time) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	c := t.command(ctx, mkfsErofs, args...)
-	c.Env = append(c.Env, "TMPDIR="+tmp, "SOURCE_DATE_EPOCH="+strconv.FormatInt(epoch.Unix(), 10))
-	r, w, err := os.Pipe()
+func (t *Tools) erofs(ctx context.Context, files *tree.Tree, out string, o Options) error {
+	args, err := o.args()
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	c.Stdin = r
-	fed := make(chan error, 1)
-	go func() {
-		defer w.Close()
-		b := bufio.NewWriterSize(w, 1<<20)
-		err := files.Tar(b, epoch)
-		if err == nil {
-			err = b.Flush()
+	for at, e := range files.All() {
+		if e.UID != 0 || e.GID != 0 {
+			return fmt.Errorf("%s belongs to %d:%d, and all files of an image belong to root", at, e.UID, e.GID)
 		}
-		if err != nil {
-			cancel() // half a stream must not become an image
-		}
-		fed <- err
-	}()
-	err = run(c, mkfsErofs)
-	_ = r.Close() // nobody reads any more: the writer must not wait
-	// mkfs.erofs ends well only when it has read the end of the stream; it need
-	// not read what may follow.
-	if fedErr := <-fed; fedErr != nil && !errors.Is(fedErr, syscall.EPIPE) {
-		return fmt.Errorf("write tree: %w", fedErr)
 	}
-	return err
+	// The image is written in a directory beside it, and so is what mkfs.erofs
+	// keeps for itself meanwhile.
+	tmp, err := os.MkdirTemp(filepath.Dir(out), ".erofs-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	from, back, image := filepath.Join(tmp, "tree"), filepath.Join(tmp, "back"), filepath.Join(tmp, "image")
+	if err := errors.Join(os.Mkdir(from, 0o755), os.Mkdir(back, 0o755)); err != nil {
+		return err
+	}
+	if err := files.ExtractModes(from); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := t.command(ctx, mkfsErofs, append(args, image, from)...)
+	c.Env = append(c.Env, "TMPDIR="+tmp, "SOURCE_DATE_EPOCH="+strconv.FormatInt(o.Epoch.Unix(), 10))
+	if err := run(c, mkfsErofs); err != nil {
+		return err
+	}
+	if err := run(t.command(ctx, fsckErofs, "--extract="+back, "--overwrite", "--no-preserve", image), fsckErofs); err != nil {
+		return err
+	}
+	if err := files.Compare(back); err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	if err := syncFile(image); err != nil {
+		return err
+	}
+	return os.Rename(image, out)
 }
 
 func syncFile(name string) error {

@@ -18,6 +18,7 @@ import (
 
 const (
 	mkfsErofs = "usr/bin/mkfs.erofs"
+	fsckErofs = "usr/bin/fsck.erofs"
 	depmod    = "usr/sbin/depmod"
 	loader    = "usr/lib64/ld-linux-x86-64.so.2"
 	libraries = "usr/lib/x86_64-linux-gnu"
@@ -29,7 +30,7 @@ type Tools struct{ dir string }
 // Open takes the programs and their libraries from the packages, and extracts
 // them into the cache in dir unless they are there, whole and unchanged.
 func Open(src *source.Source, dir string) (*Tools, error) {
-	return open(src, dir, mkfsErofs, depmod)
+	return open(src, dir, mkfsErofs, fsckErofs, depmod)
 }
 
 func open(src *source.Source, dir string, programs ...string) (*Tools, error) {

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/writ-os/writ/image/lock"
+	"github.com/writ-os/writ/image/lock/locktest"
 	"github.com/writ-os/writ/image/source"
 	"github.com/writ-os/writ/image/tree"
 )
@@ -35,42 +34,19 @@ var packages = []string{
 // locked loads them from the cache of this machine, once for all tests.
 func locked(t *testing.T) *source.Source {
 	t.Helper()
-	s, err := loaded()
-	if errors.Is(err, errNotCached) {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
+	l, dir := locktest.Cached(t, packages...)
+	loaded.once.Do(func() { loaded.src, loaded.err = source.Load(context.Background(), dir, l) })
+	if loaded.err != nil {
+		t.Fatal(loaded.err)
 	}
-	return s
+	return loaded.src
 }
 
-var errNotCached = errors.New("the packages of image/packages.lock are not in the cache: build an image once, or set WRIT_IMAGE_CACHE")
-
-var loaded = sync.OnceValues(func() (*source.Source, error) {
-	f, err := os.Open("../packages.lock")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	whole, err := lock.Parse("packages.lock", f)
-	if err != nil {
-		return nil, err
-	}
-	part := &lock.Lock{Suites: whole.Suites}
-	for _, p := range whole.Packages {
-		if slices.Contains(packages, p.Name) {
-			part.Packages = append(part.Packages, p)
-		}
-	}
-	dir, err := lock.Dir()
-	if err != nil {
-		return nil, err
-	}
-	if !lock.Cached(dir, part) {
-		return nil, errNotCached
-	}
-	return source.Load(context.Background(), dir, part)
-})
+var loaded struct {
+	once sync.Once
+	src  *source.Source
+	err  error
+}
 
 var options = Options{Compression: "zstd,level=3", ClusterSize: 64 << 10, Fragments: true, UUID: "0f4a1b4e-2d51-4d2c-9a55-3d2a0c6c2a11", Epoch: time.Unix(1750000000, 0)}
 
@@ -104,7 +80,7 @@ func sample(t *testing.T) *tree.Tree {
 			return tr.File(strings.Repeat("deep/", 40)+strings.Repeat("n", 150), 0o644, []byte("deep"))
 		},
 		func() error {
-			return tr.Add("usr/bin/su", tree.Entry{Mode: fs.ModeSetuid | 0o755, UID: 3, GID: 4, Data: host, Origin: "p"})
+			return tr.Add("usr/bin/su", tree.Entry{Mode: fs.ModeSetuid | 0o755, Data: host, Origin: "p"})
 		},
 	}
 	rand.Shuffle(len(add), func(i, j int) { add[i], add[j] = add[j], add[i] })
@@ -245,6 +221,17 @@ func TestEROFSRefuses(t *testing.T) {
 		if err := (&Tools{}).EROFS(t.Context(), tree.New(), "x", c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// Somebody else's file would become root's.
+func TestEROFSRefusesOwners(t *testing.T) {
+	tr := tree.Merged()
+	if err := tr.Add("etc/theirs", tree.Entry{Mode: 0o600, UID: 3, Data: tree.Bytes(nil)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Tools{}).EROFS(t.Context(), tr, "x", options); err == nil || !strings.Contains(err.Error(), "etc/theirs belongs to 3:0") {
+		t.Errorf("error %v", err)
 	}
 }
 

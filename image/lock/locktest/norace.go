@@ -1,5 +1,5 @@
 //go:build !race
 
-package build
+package locktest
 
 const raceEnabled = false

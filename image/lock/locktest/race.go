@@ -1,5 +1,5 @@
 //go:build race
 
-package source_test
+package locktest
 
 const raceEnabled = true

@@ -1,0 +1,188 @@
+//go:build image
+
+package image
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// host is the machine of the test as a guest sees it.
+const host = "10.0.2.2"
+
+// guest is a machine under QEMU. Its processor has no CMPXCHG16B: QEMU 7.2
+// emulates an interrupt right after it wrongly, and one kernel in three crashes.
+type guest struct {
+	t        *testing.T
+	began    time.Time
+	api, web int // ports of the host that lead to 6443 and 30080
+	console  string
+	http     *http.Client
+}
+
+// emulator is the program, or a skip.
+func emulator(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
+		t.Skip("qemu-system-x86_64 is not installed: apt-get install qemu-system-x86")
+	}
+}
+
+// firmware is a UEFI with variables of its own, as arguments of QEMU.
+func firmware(t *testing.T) []string {
+	t.Helper()
+	const code, vars = "/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"
+	b, err := os.ReadFile(vars)
+	if err != nil {
+		t.Skipf("OVMF is not installed: apt-get install ovmf (%v)", err)
+	}
+	own := filepath.Join(t.TempDir(), "vars.fd")
+	if err := os.WriteFile(own, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"-drive", "if=pflash,format=raw,readonly=on,file=" + code, "-drive", "if=pflash,format=raw,file=" + own}
+}
+
+// start turns the machine on. It is turned off with the test.
+func start(t *testing.T, disk string, args ...string) *guest {
+	t.Helper()
+	g := &guest{t: t, api: freePort(t), web: freePort(t), console: filepath.Join(t.TempDir(), "console"),
+		http: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+			// Who answers on a port that the test has opened is the guest.
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+		}}}
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", append([]string{
+		"-accel", "kvm", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max,cx16=off", "-smp", "2", "-m", "2G", "-nodefaults", "-no-user-config", "-display", "none",
+		"-serial", "file:" + g.console, "-device", "virtio-rng-pci",
+		"-drive", "file=" + disk + ",if=none,id=d0,format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=d0",
+		"-netdev", fmt.Sprintf("user,id=n0,hostfwd=tcp:127.0.0.1:%d-:6443,hostfwd=tcp:127.0.0.1:%d-:30080", g.api, g.web), "-device", "virtio-net-pci,netdev=n0",
+	}, args...)...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	g.began = time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait()
+		if t.Failed() {
+			b, err := os.ReadFile(g.console)
+			t.Logf("the console: %v\n%s\n%s", err, b, said.String())
+		}
+	})
+	return g
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// step prints how far the test is.
+func (g *guest) step(format string, args ...any) {
+	g.t.Helper()
+	g.t.Logf("%6.1f s  %s", time.Since(g.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// eventually tries until it works.
+func (g *guest) eventually(limit time.Duration, what string, try func() error) {
+	g.t.Helper()
+	for began := time.Now(); ; {
+		err := try()
+		if err == nil {
+			g.step("%s", what)
+			return
+		}
+		if time.Since(began) > limit {
+			g.t.Fatalf("%s: not within %v: %v", what, limit, err)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// get reads a path of the API.
+func (g *guest) get(path string, into any) error {
+	b, err := g.read(fmt.Sprintf("https://127.0.0.1:%d%s", g.api, path))
+	if err != nil || into == nil {
+		return err
+	}
+	return json.Unmarshal(b, into)
+}
+
+func (g *guest) read(url string) ([]byte, error) {
+	res, err := g.http.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %.300s", res.Status, b)
+	}
+	return b, err
+}
+
+// node is the guest as its cluster knows it.
+func (g *guest) node() (*corev1.Node, error) {
+	var n corev1.Node
+	return &n, g.get("/api/v1/nodes/one", &n)
+}
+
+var errNotReady = errors.New("the node is not ready")
+
+// ready waits until the cluster says that its node is ready.
+func (g *guest) ready(limit time.Duration) {
+	g.t.Helper()
+	g.eventually(limit, "the API answers", func() error { return g.get("/readyz", nil) })
+	g.eventually(limit, "the node is ready", func() error {
+		n, err := g.node()
+		if err == nil && !ready(n) {
+			err = errNotReady
+		}
+		return err
+	})
+}
+
+func ready(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// memory prints what the whole machine takes, as its node measures it.
+func (g *guest) memory() {
+	g.t.Helper()
+	var s struct {
+		Node struct {
+			Memory struct{ UsageBytes, WorkingSetBytes, RSSBytes float64 }
+		}
+	}
+	g.eventually(time.Minute, "the node is measured", func() error { return g.get("/api/v1/nodes/one/proxy/stats/summary", &s) })
+	const mib = 1 << 20
+	m := s.Node.Memory
+	g.step("    memory: %.0f MiB in use with caches, %.0f MiB working set, %.0f MiB anonymous", m.UsageBytes/mib, m.WorkingSetBytes/mib, m.RSSBytes/mib)
+}
