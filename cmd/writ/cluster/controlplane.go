@@ -77,10 +77,10 @@ type ControlPlane struct {
 	clientCAs, proxyCAs *auth.CABundle
 
 	// member and peers are of one of several servers; nil alone.
-	member    *member.State
-	peers     *pki.Authority
-	presences presences
-	toServers *http.Transport // to others of its kind
+	member              *member.State
+	peers               *pki.Authority
+	presences           presences
+	toServers, asServer *http.Transport // to others of its kind: for users, and for itself
 	// git is what follows the repositories, while this server leads.
 	git     atomic.Pointer[repository]
 	remote  *receive.Remote // built in; nil with a repository elsewhere
@@ -207,7 +207,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		return err
 	}
 	p.top = p.newTop(toNodes)
-	p.toServers = p.newToServers()
+	p.toServers, p.asServer = p.newToServers(p.frontProxyCertificate), p.newToServers(p.ownCertificate)
 	if p.cfg.BuiltIn() {
 		p.remote = p.newRemote()
 	}

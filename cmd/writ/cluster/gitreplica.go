@@ -179,9 +179,7 @@ func (p *ControlPlane) askToPull(ctx context.Context, at netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set(remotePrefix+"User", identity.APIServer)
-	req.Header.Set(remotePrefix+"Group", user.SystemPrivilegedGroup)
-	resp, err := p.toServers.RoundTrip(req)
+	resp, err := p.asServer.RoundTrip(req)
 	if err != nil {
 		return err
 	}

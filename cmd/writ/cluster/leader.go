@@ -13,9 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/writ-os/writ/controlplane/apiserver"
+	"github.com/writ-os/writ/controlplane/auth/identity"
+	"github.com/writ-os/writ/controlplane/auth/pki"
 )
 
 // The server that leads serves Git and what forges call. Others pass such
@@ -99,11 +102,23 @@ func (p *ControlPlane) passOn(at netip.AddrPort) http.Handler {
 
 const remotePrefix = "X-Remote-"
 
-// newToServers is how this server calls others of its kind.
-func (p *ControlPlane) newToServers() *http.Transport {
+// newToServers is how this server calls others of its kind, in the name of users
+// or as itself.
+func (p *ControlPlane) newToServers(certificate func() (*tls.Certificate, error)) *http.Transport {
 	return &http.Transport{
 		TLSHandshakeTimeout: 5 * time.Second, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: false, DisableCompression: true,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: p.authority.Pool(), ServerName: "kubernetes",
-			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.frontProxyCertificate() }},
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate() }},
 	}
+}
+
+// ownCertificate is by which this server calls others as itself: whichever front
+// proxies the operator trusts.
+func (p *ControlPlane) ownCertificate() (*tls.Certificate, error) {
+	pair, err := p.authority.IssueClient(pki.Client{User: identity.APIServer, Groups: []string{user.SystemPrivilegedGroup}, TTL: time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	c := pair.TLS()
+	return &c, nil
 }
