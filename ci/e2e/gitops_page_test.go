@@ -106,7 +106,7 @@ func pageCommits(t *testing.T, g *gitops, b *browser) {
 	b.open(origin + "ui/commits/" + warned)
 	contains(t, "the page of a commit with a warning", b.text("#warnings"), "blog/base/deployment.yaml:", "say who answers for it")
 	b.open(origin + "ui/commits/" + refused)
-	contains(t, "the refused commit's page", b.text("#findings"), "blog/home/patch.yaml:10:9", "images come from registry.example.com", "push the image there first")
+	contains(t, "the refused commit's page", b.text("#findings"), "blog/home/patch.yaml:10:16", "images come from registry.example.com", "push the image there first")
 }
 
 // pageTree: an object with what it owns, down to the pods and their containers.
