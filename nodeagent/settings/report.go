@@ -14,12 +14,8 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
-
-// Applied is the condition of a node by which it says whether the settings of
-// its pool are in force; False says in its message which are not, and why. A node
-// whose pool never said anything of them has none.
-const Applied corev1.NodeConditionType = "SettingsApplied"
 
 const (
 	fieldManager = "node-settings"
@@ -50,12 +46,12 @@ func conditionOf(w Wanted, problems []string) condition {
 
 // tell writes the condition, if it is news.
 func (s *Settings) tell(ctx context.Context, n *corev1.Node, c condition) error {
-	i := slices.IndexFunc(n.Status.Conditions, func(have corev1.NodeCondition) bool { return have.Type == Applied })
+	i := slices.IndexFunc(n.Status.Conditions, func(have corev1.NodeCondition) bool { return have.Type == v1alpha1.NodeSettingsApplied })
 	if i < 0 && c.reason == "NoSettings" {
 		return nil
 	}
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
-	next := corev1.NodeCondition{Type: Applied, Status: c.status, Reason: c.reason, Message: c.message, LastHeartbeatTime: now, LastTransitionTime: now}
+	next := corev1.NodeCondition{Type: v1alpha1.NodeSettingsApplied, Status: c.status, Reason: c.reason, Message: c.message, LastHeartbeatTime: now, LastTransitionTime: now}
 	if i >= 0 {
 		have := n.Status.Conditions[i]
 		if have.Status == c.status && have.Reason == c.reason && have.Message == c.message {

@@ -142,7 +142,7 @@ func (w *world) says() string {
 		w.t.Fatal(err)
 	}
 	for _, c := range n.Status.Conditions {
-		if c.Type == Applied {
+		if c.Type == v1alpha1.NodeSettingsApplied {
 			return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 		}
 	}

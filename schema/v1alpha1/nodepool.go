@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -109,6 +110,11 @@ const (
 	// what to do.
 	NodePoolDegraded = "Degraded"
 )
+
+// NodeSettingsApplied is the condition of a Node by which it says whether the
+// settings of its pool are in force; False says in its message which are not, and
+// why. A node whose pool never said anything of them has none.
+const NodeSettingsApplied corev1.NodeConditionType = "SettingsApplied"
 
 // NodePoolStatus is how far the nodes have come.
 type NodePoolStatus struct {

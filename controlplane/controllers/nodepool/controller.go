@@ -87,7 +87,7 @@ func (c *Controller) Watches() []controller.Watch {
 func nodeMatters(ev client.Event) bool {
 	n := ev.Object.(*corev1.Node)
 	was, ok := ev.Old.(*corev1.Node)
-	return !ok || ev.Type == client.Deleted || n.Spec.Unschedulable != was.Spec.Unschedulable || isReady(n) != isReady(was) ||
+	return !ok || ev.Type == client.Deleted || n.Spec.Unschedulable != was.Spec.Unschedulable || isReady(n) != isReady(was) || unset(n) != unset(was) ||
 		n.Status.NodeInfo.Architecture != was.Status.NodeInfo.Architecture ||
 		!apiequality.Semantic.DeepEqual(n.Labels, was.Labels) || !apiequality.Semantic.DeepEqual(n.Annotations, was.Annotations)
 }

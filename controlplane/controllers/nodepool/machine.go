@@ -32,6 +32,7 @@ type machine struct {
 	ours         bool // made from an image: its agent reports one
 	ready        bool
 	controlPlane bool
+	unset        string // which settings of its pool are not in force, and why
 
 	// What the agent says.
 	version, arguments string // that run; arguments as a hash
@@ -56,7 +57,7 @@ func read(n *corev1.Node) *machine {
 		desired: a[v1alpha1.DesiredImageAnnotation], desiredArguments: a[v1alpha1.DesiredKernelArgumentsAnnotation], reboot: a[v1alpha1.RebootAnnotation],
 	}
 	m.ours = m.version != ""
-	m.ready = isReady(n)
+	m.ready, m.unset = isReady(n), unset(n)
 	_, m.controlPlane = n.Labels[controlPlaneLabel]
 	m.step, m.since = readStep(a[v1alpha1.UpdateStepAnnotation])
 	if m.step == "" { // somebody took the note away: the other annotations tell
@@ -94,6 +95,16 @@ func isReady(n *corev1.Node) bool {
 		}
 	}
 	return false
+}
+
+// unset is what a node says of settings that it cannot make.
+func unset(n *corev1.Node) string {
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == v1alpha1.NodeSettingsApplied && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // cordoned says that the node is unschedulable because of us.

@@ -48,6 +48,9 @@ func TestDecide(t *testing.T) {
 	}
 	arm := aNode("w1", "1.0.0")
 	arm.Status.NodeInfo.Architecture = "arm64"
+	unable := aNode("w1", "1.1.0")
+	unable.Status.Conditions = append(unable.Status.Conditions, corev1.NodeCondition{Type: v1alpha1.NodeSettingsApplied, Status: corev1.ConditionFalse,
+		Message: "NodePool p: sysctl vm.swappiness: the kernel refuses the value \"x\""})
 	byPerson := stagedNode("w1", "1.0.0", "new")
 	byPerson.Spec.Unschedulable = true
 	openedByPerson := drainingNode("w1", "1.0.0", "new", time.Minute)
@@ -79,6 +82,7 @@ func TestDecide(t *testing.T) {
 		{"another image was staged", []any{aPool("p", "new"), old, next, stagedNode("w1", "0.9.0", "old")}, "Forget w1", "False", "Updating", "", false},
 		{"its agent has yet to drop it", []any{aPool("p", "new"), next, aNode("w1", "1.0.0", v1alpha1.UpdatePhaseAnnotation, "Staged")}, "Wait w1", "False", "Updating", "yet to drop", false},
 		{"arrived and clean", []any{aPool("p", "new"), next, aNode("w1", "1.1.0", v1alpha1.DesiredImageAnnotation, "new")}, "Forget w1", "True", "UpToDate", "", false},
+		{"a setting that is refused", []any{aPool("p", "new"), next, unable, aNode("w2", "1.0.0")}, "Stage w2 new", "False", "SettingsNotApplied", "these nodes are not as the pool says: w1: NodePool p: sysctl vm.swappiness: the kernel refuses the value \"x\"", true},
 		{"for another machine", []any{aPool("p", "new"), next, arm, aNode("w2", "1.0.0")}, "Stage w2 new", "False", "WrongArchitecture", "new is for amd64, and these nodes are not: w1", true},
 
 		{"paused before", []any{aPool("p", "new", paused), next, aNode("w1", "1.0.0"), stagedNode("w2", "1.0.0", "new")}, "Wait w2", "False", "Paused", "the pool is paused", false},

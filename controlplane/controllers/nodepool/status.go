@@ -62,6 +62,8 @@ func (g *group) verdict(s *v1alpha1.NodePoolStatus, behind, work int) verdict {
 		return verdict{halt: halt{"WrongArchitecture", fmt.Sprintf("%s is for %s, and these nodes are not: %s", g.image.Name, g.image.Spec.Arch, list(g.unsuited))}, degraded: true}
 	case g.held.reason == "InvalidWindow" && behind+work > 0:
 		return verdict{halt: g.held, degraded: true}
+	case len(g.unset()) > 0:
+		return verdict{halt: halt{"SettingsNotApplied", "these nodes are not as the pool says: " + list(g.unset())}, degraded: true}
 	case behind+work > 0:
 		return g.underWay(s, behind, work)
 	case s.Ready < s.Nodes:
@@ -76,6 +78,17 @@ func (g *group) verdict(s *v1alpha1.NodePoolStatus, behind, work int) verdict {
 	}
 	v.message += g.foreign(s)
 	return v
+}
+
+// unset are the nodes that cannot make the settings of the pool, and why.
+func (g *group) unset() []string {
+	var out []string
+	for _, m := range g.machines {
+		if m.unset != "" {
+			out = append(out, m.Name+": "+m.unset)
+		}
+	}
+	return out
 }
 
 // underWay is the verdict on a pool that is neither done nor stuck.
