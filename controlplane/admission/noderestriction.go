@@ -106,7 +106,7 @@ func checkNode(a *registry.Attributes, name string) error {
 		return fmt.Errorf("node %q is not allowed to modify the annotations: %s", name, strings.Join(bad, ", "))
 	}
 	if !ok {
-		if object.Spec.ConfigSource != nil {
+		if object.Spec.ConfigSource != nil { //nolint:staticcheck // upstream refuses what is gone, too
 			return fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", name)
 		}
 		if bad := restricted(object.Labels, nil); len(bad) > 0 {
@@ -115,6 +115,7 @@ func checkNode(a *registry.Attributes, name string) error {
 		return nil
 	}
 	switch {
+	//nolint:staticcheck // upstream refuses what is gone, too
 	case object.Spec.ConfigSource != nil && !equality.Semantic.DeepEqual(object.Spec.ConfigSource, old.Spec.ConfigSource):
 		return fmt.Errorf("node %q is not allowed to update configSource to a new non-nil configSource", name)
 	case !equality.Semantic.DeepEqual(object.Spec.Taints, old.Spec.Taints):

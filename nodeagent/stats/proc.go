@@ -125,9 +125,9 @@ func fileSystem(dir string, now time.Time) *statsapi.FsStats {
 	if dir == "" || unix.Statfs(dir, &st) != nil {
 		return nil
 	}
-	size := uint64(st.Bsize)
+	blocks := func(n uint64) *uint64 { return new(n * uint64(st.Bsize)) }
 	return &statsapi.FsStats{
-		Time: metav1.NewTime(now), AvailableBytes: new(st.Bavail * size), CapacityBytes: new(st.Blocks * size),
-		UsedBytes: new((st.Blocks - st.Bfree) * size), Inodes: new(st.Files), InodesFree: new(st.Ffree), InodesUsed: new(st.Files - st.Ffree),
+		Time: metav1.NewTime(now), AvailableBytes: blocks(st.Bavail), CapacityBytes: blocks(st.Blocks),
+		UsedBytes: blocks(st.Blocks - st.Bfree), Inodes: new(st.Files), InodesFree: new(st.Ffree), InodesUsed: new(st.Files - st.Ffree),
 	}
 }

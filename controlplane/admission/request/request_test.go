@@ -132,7 +132,8 @@ func TestPass(t *testing.T) {
 		t.Error("a third run")
 	}
 	fresh := func() *int { return new(int) }
-	if State(p, "a", fresh) != State(p, "a", fresh) || State(p, "a", fresh) == State(p, "b", fresh) {
+	first := State(p, "a", fresh)
+	if State(p, "a", fresh) != first || State(p, "b", fresh) == first {
 		t.Error("state is kept for each plugin")
 	}
 }

@@ -46,8 +46,8 @@ func TestSource(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if s.Load() != 2 || s.Load() != 2 || builds != 2 {
-			t.Errorf("after a change: %d, %d builds", s.Load(), builds)
+		if first, again := s.Load(), s.Load(); first != 2 || again != 2 || builds != 2 {
+			t.Errorf("after a change: %d and %d, %d builds", first, again, builds)
 		}
 		for _, name := range []string{"a", "b"} {
 			if err := f.Delete(ctx, schema.ResourceFor[*corev1.ConfigMap](), schema.Key{Namespace: "shop", Name: name}, client.DeleteOptions{}); err != nil {

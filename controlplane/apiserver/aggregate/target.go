@@ -10,12 +10,12 @@ import (
 	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/apimachinery/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/transport"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/streaming/pkg/httpstream"
 
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -53,11 +53,10 @@ var errCABundle = errors.New("the caBundle holds no PEM certificate")
 // certificate.
 func (a *Aggregator) transportFor(spec *apiregistrationv1.APIServiceSpec) (*http.Transport, error) {
 	c := &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		ServerName: spec.Service.Name + "." + spec.Service.Namespace + ".svc",
-		NextProtos: []string{"h2", "http/1.1"},
-		// The user asked for it in the APIService.
-		InsecureSkipVerify: spec.InsecureSkipTLSVerify, //nolint:gosec
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         spec.Service.Name + "." + spec.Service.Namespace + ".svc",
+		NextProtos:         []string{"h2", "http/1.1"},
+		InsecureSkipVerify: spec.InsecureSkipTLSVerify, //nolint:gosec // the user asked for it in the APIService
 	}
 	if len(spec.CABundle) > 0 {
 		c.RootCAs = x509.NewCertPool()

@@ -107,7 +107,7 @@ type keepOpen struct{ io.Writer }
 func (keepOpen) Close() error { return nil }
 
 func newTrail(p *auditinternal.Policy, out io.WriteCloser, cfg Config) *Trail {
-	var sink audit.Backend = auditlog.NewBackend(out, cfg.Format, auditv1.SchemeGroupVersion)
+	sink := auditlog.NewBackend(out, cfg.Format, auditv1.SchemeGroupVersion)
 	if cfg.MaxEventSize > 0 {
 		sink = truncate.NewBackend(sink, truncate.Config{MaxEventSize: cfg.MaxEventSize, MaxBatchSize: max(maxBatchSize, cfg.MaxEventSize)}, auditv1.SchemeGroupVersion)
 	}

@@ -5,8 +5,6 @@ type waiter struct {
 	flow string
 	// seat is closed when the request may run.
 	seat chan struct{}
-	// gone says that it has stopped waiting.
-	gone bool
 }
 
 // queue holds the waiters of one level: a line for each flow, served in turn.
