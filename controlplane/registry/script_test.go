@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -221,8 +222,16 @@ func (s *script) expect(what string, data []byte) {
 	}
 }
 
+// content is the result as JSON has it. Owners come by operation and manager:
+// between them upstream has the second in which they wrote, and one may pass.
 func (s *script) content() any {
-	b, err := json.Marshal(s.object)
+	o := s.object.DeepCopyObject().(schema.Object)
+	owners := o.GetManagedFields()
+	slices.SortStableFunc(owners, func(a, b metav1.ManagedFieldsEntry) int {
+		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Manager, b.Manager))
+	})
+	o.SetManagedFields(owners)
+	b, err := json.Marshal(o)
 	if err != nil {
 		s.t.Fatal(err)
 	}
