@@ -168,7 +168,8 @@ func checkApplied(r *schema.Resource, patch *unstructured.Unstructured, key sche
 	if got := patch.GroupVersionKind(); got != r.GVK() {
 		return apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
 	}
-	if patch.GetManagedFields() != nil {
+	// What cannot be read as managedFields is refused as well: upstream fails at it.
+	if owners, _, _ := unstructured.NestedFieldNoCopy(patch.Object, "metadata", "managedFields"); owners != nil {
 		return apierrors.NewBadRequest("metadata.managedFields must be nil")
 	}
 	if patch.GetName() == "" {

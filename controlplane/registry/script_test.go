@@ -222,14 +222,17 @@ func (s *script) expect(what string, data []byte) {
 	}
 }
 
-// content is the result as JSON has it. Owners come by operation and manager:
-// between them upstream has the second in which they wrote, and one may pass.
+// content is the result as JSON has it. Owners that wrote in different seconds
+// come as those of one second do: by operation and manager.
 func (s *script) content() any {
 	o := s.object.DeepCopyObject().(schema.Object)
 	owners := o.GetManagedFields()
-	slices.SortStableFunc(owners, func(a, b metav1.ManagedFieldsEntry) int {
-		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Manager, b.Manager))
-	})
+	passed := func(e metav1.ManagedFieldsEntry) bool { return !e.Time.Equal(owners[0].Time) }
+	if slices.ContainsFunc(owners, passed) {
+		slices.SortStableFunc(owners, func(a, b metav1.ManagedFieldsEntry) int {
+			return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Manager, b.Manager))
+		})
+	}
 	o.SetManagedFields(owners)
 	b, err := json.Marshal(o)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/writ-os/writ/image/lock/locktest"
-	"github.com/writ-os/writ/image/tool"
 )
 
 // programs builds the initrd's program, which stands for the others too.
@@ -47,7 +46,7 @@ func TestReproducible(t *testing.T) {
 	build := func() (*Result, string) {
 		dir := t.TempDir()
 		r, err := Build(context.Background(), Config{Version: "1.2.3", Lock: l, Cache: cache, Out: filepath.Join(dir, "out"),
-			Programs: programs(t, dir), Epoch: time.Unix(1750000000, 0), Signer: signer, Compression: tool.Options{Compression: "lz4", ClusterSize: 64 << 10, Fragments: true}})
+			Programs: programs(t, dir), Epoch: time.Unix(1750000000, 0), Signer: signer, Compression: FastCompression})
 		if err != nil {
 			t.Fatal(err)
 		}
