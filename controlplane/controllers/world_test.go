@@ -166,7 +166,7 @@ func (c *cluster) kubelet(ctx context.Context) {
 			beat = time.Now()
 		}
 		for i, p := range client.CachedList[*corev1.Pod](c.Cache(), "") {
-			if err := c.step(ctx, tick+i, p); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			if err := c.step(ctx, tick+i, p); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				c.t.Errorf("kubelet: %v", err)
 			}
 		}
@@ -179,7 +179,7 @@ func (c *cluster) heartbeat(ctx context.Context) {
 		for i := range next.Status.Conditions {
 			next.Status.Conditions[i].LastHeartbeatTime = metav1.Now()
 		}
-		if _, err := client.UpdateStatus(ctx, c.Backend, next); err != nil && !apierrors.IsConflict(err) {
+		if _, err := client.UpdateStatus(ctx, c.Backend, next); err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) {
 			c.t.Errorf("heartbeat: %v", err)
 		}
 	}

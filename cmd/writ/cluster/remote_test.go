@@ -148,21 +148,24 @@ func TestPushMirrorOfGit(t *testing.T) {
 }
 
 // staleStatus writes the status as the reconciler does, from a copy that has
-// become old: neither writer undoes the other.
+// become old: neither writer undoes the other. The reconciler itself may write
+// in between, but not each time.
 func (s *gitServer) staleStatus() {
 	s.Helper()
-	repo := s.repository()
-	want := repo.Status.Mirrors
-	old := repo.DeepCopy()
-	old.Status.Mirrors, old.Status.Objects, old.ResourceVersion = nil, 99, ""
-	op := client.Op{Verb: client.VerbUpdate, Resource: schema.ResourceFor[*v1alpha1.Repository](), Key: schema.KeyOf(old), Object: old, Subresource: "status", FieldManager: "test"}
-	if _, err := s.ControlPlane.as(identity.Reconciler).Transact(s.Context(), []client.Op{op}, false); err != nil {
-		s.Fatal(err)
+	want := s.repository().Status.Mirrors
+	for range 5 {
+		old := s.repository().DeepCopy()
+		old.Status.Mirrors, old.Status.Objects, old.ResourceVersion = nil, 99, ""
+		op := client.Op{Verb: client.VerbUpdate, Resource: schema.ResourceFor[*v1alpha1.Repository](), Key: schema.KeyOf(old), Object: old, Subresource: "status", FieldManager: "test"}
+		if _, err := s.ControlPlane.as(identity.Reconciler).Transact(s.Context(), []client.Op{op}, false); err != nil {
+			s.Fatal(err)
+		}
+		s.soon("the mirrors are in the status again", func() bool { return reflect.DeepEqual(s.repository().Status.Mirrors, want) })
+		if s.repository().Status.Objects == 99 {
+			return
+		}
 	}
-	s.soon("the mirrors are in the status again", func() bool { return reflect.DeepEqual(s.repository().Status.Mirrors, want) })
-	if n := s.repository().Status.Objects; n != 99 {
-		s.Errorf("the other writer's field is %d", n)
-	}
+	s.Error("the other writer's field is undone each time")
 }
 
 // A pull mirror brings commits in by the way of any push: they are checked.
