@@ -15,12 +15,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/writ-os/writ/image/build"
+	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/image/lock"
-	"github.com/writ-os/writ/image/tool"
 )
-
-// quick compresses little: for versions that are built to be thrown away.
-var quick = tool.Options{Compression: "lz4", ClusterSize: 64 << 10}
 
 // parts are the inputs of builds: the locked packages, fetched if they have to
 // be, and programs.
@@ -80,11 +77,11 @@ type version struct {
 	dir string
 }
 
-func (p *parts) build(t *testing.T, name string, o tool.Options) version {
+func (p *parts) build(t *testing.T, name string, level bundle.Level) version {
 	t.Helper()
 	begin, dir := time.Now(), t.TempDir()
 	r, err := build.Build(t.Context(), build.Config{Version: name, Lock: p.lock, Cache: p.cache, Out: dir, Programs: p.programs,
-		Epoch: time.Unix(1750000000, 0), Compression: o})
+		Epoch: time.Unix(1750000000, 0), Level: level})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/writ-os/writ/cmd/writ/imagecmd"
+	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -26,11 +27,11 @@ func TestUpdates(t *testing.T) {
 	uefi := firmware(t)
 	repo := newRepository(t)
 	p := newParts(t)
-	a, b := p.build(t, "1.0.0", quick), p.build(t, "1.1.0", quick)
+	a, b := p.build(t, "1.0.0", bundle.Quick), p.build(t, "1.1.0", bundle.Quick)
 	broken := *p
 	broken.programs.Writ = filepath.Join(t.TempDir(), "broken")
 	goBuild(t, ".", broken.programs.Writ, "./testdata/broken")
-	c := broken.build(t, "1.2.0", quick)
+	c := broken.build(t, "1.2.0", bundle.Quick)
 
 	for name, content := range guestbook(t) {
 		repo.write(name, content)

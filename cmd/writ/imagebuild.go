@@ -20,6 +20,7 @@ import (
 
 	"github.com/writ-os/writ/cmd/writ/progress"
 	"github.com/writ-os/writ/image/build"
+	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/image/lock"
 )
 
@@ -79,7 +80,7 @@ are an RSA key and its certificate, in PEM, which the firmware's db has.`,
 func (f buildFlags) config() (build.Config, error) {
 	cfg := build.Config{Version: f.version, Out: f.out, Cache: f.cache}
 	if f.fast {
-		cfg.Compression = build.FastCompression
+		cfg.Level = bundle.Quick
 	}
 	var err error
 	if cfg.Lock, err = readLock(f.lock); err != nil {

@@ -26,7 +26,6 @@ import (
 
 	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/image/lock"
-	"github.com/writ-os/writ/image/tool"
 	"github.com/writ-os/writ/image/tree"
 )
 
@@ -48,8 +47,8 @@ type Config struct {
 	Signer ssh.Signer
 	// SecureBoot signs what the firmware starts; nil leaves that out.
 	SecureBoot *SecureBoot
-	// Compression of the root file system; DefaultCompression if it is empty.
-	Compression tool.Options
+	// Level is how well the results are packed.
+	Level bundle.Level
 	// Step is told what the build does. May be nil.
 	Step func(step, detail string)
 }
@@ -64,13 +63,6 @@ type SecureBoot struct {
 	Key         crypto.Signer
 	Certificate *x509.Certificate
 }
-
-// DefaultCompression reads fast and packs well: level 9 takes half as long again
-// for a hundredth.
-var DefaultCompression = tool.Options{Compression: "zstd,level=6", ClusterSize: 128 << 10, Fragments: true}
-
-// FastCompression is for builds that are thrown away.
-var FastCompression = tool.Options{Compression: "zstd,level=3", ClusterSize: 64 << 10}
 
 // File is one of the result.
 type File struct {
@@ -133,9 +125,6 @@ func (c Config) check() error {
 func Build(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("build image: %w", err)
-	}
-	if cfg.Compression.Compression == "" {
-		cfg.Compression = DefaultCompression
 	}
 	if err := os.MkdirAll(cfg.Out, 0o755); err != nil {
 		return nil, fmt.Errorf("build image: %w", err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/image/lock/locktest"
 )
 
@@ -46,7 +47,7 @@ func TestReproducible(t *testing.T) {
 	build := func() (*Result, string) {
 		dir := t.TempDir()
 		r, err := Build(context.Background(), Config{Version: "1.2.3", Lock: l, Cache: cache, Out: filepath.Join(dir, "out"),
-			Programs: programs(t, dir), Epoch: time.Unix(1750000000, 0), Signer: signer, Compression: FastCompression})
+			Programs: programs(t, dir), Epoch: time.Unix(1750000000, 0), Signer: signer, Level: bundle.Quick})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,10 +97,8 @@ func (j *job) erofs(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	o := j.cfg.Compression
-	o.UUID, o.Epoch = j.uuid("root"), j.cfg.Epoch
 	j.rootFile = j.path("root.erofs")
-	if err := tools.EROFS(ctx, j.root.Tree, j.rootFile, o); err != nil {
+	if err := tools.EROFS(ctx, j.root.Tree, j.rootFile, tool.Options{UUID: j.uuid("root"), Epoch: j.cfg.Epoch}); err != nil {
 		return "", err
 	}
 	info, err := os.Stat(j.rootFile)
@@ -108,7 +106,7 @@ func (j *job) erofs(ctx context.Context) (string, error) {
 		return "", err
 	}
 	j.rootSize = info.Size()
-	return megabytes(j.rootSize) + " by " + o.Compression, nil
+	return megabytes(j.rootSize), nil
 }
 
 func (j *job) verity(context.Context) (string, error) {

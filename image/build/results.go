@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/hiddeco/sshsig"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/image/disk"
@@ -42,14 +43,20 @@ func (j *job) disk(context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := j.produce(rawSuffix, func(f *os.File) error { return disk.Compress(f, in) }); err != nil {
+	files, wait := [2]File{}, errgroup.Group{}
+	wait.Go(func() (err error) {
+		files[0], err = j.make(rawSuffix, func(f *os.File) error { return bundle.Pack(f, io.NewSectionReader(in, 0, info.Size()), j.cfg.Level) })
+		return err
+	})
+	wait.Go(func() (err error) {
+		files[1], err = j.make(qcow2Suffix, func(f *os.File) error { return disk.QCOW2(f, in, info.Size()) })
+		return err
+	})
+	if err := wait.Wait(); err != nil {
 		return "", err
 	}
-	if err := j.produce(qcow2Suffix, func(f *os.File) error { return disk.QCOW2(f, in, info.Size()) }); err != nil {
-		return "", err
-	}
-	compressed := j.result.Files[len(j.result.Files)-2]
-	return fmt.Sprintf("%s, compressed %s", megabytes(info.Size()), megabytes(compressed.Size)), os.Remove(raw)
+	j.result.Files = append(j.result.Files, files[:]...)
+	return fmt.Sprintf("%s, compressed %s", megabytes(info.Size()), megabytes(files[0].Size)), os.Remove(raw)
 }
 
 func (j *job) bundle(context.Context) (string, error) {
@@ -58,10 +65,23 @@ func (j *job) bundle(context.Context) (string, error) {
 		return "", err
 	}
 	defer root.Close()
+	packed := j.path("root.zst")
+	if err := create(packed, func(f *os.File) error { return bundle.Pack(f, root, j.cfg.Level) }); err != nil {
+		return "", err
+	}
+	in, err := os.Open(packed)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return "", err
+	}
 	section := func(b []byte) *io.SectionReader { return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b))) }
 	if err := j.produce(bundleSuffix, func(f *os.File) error {
 		_, err := bundle.Write(f, bundle.Parts{Version: j.cfg.Version, Arch: Arch, RootHash: j.result.RootHash, Created: j.cfg.Epoch,
-			Root: io.NewSectionReader(root, 0, j.rootSize), Verity: section(j.hashes.Bytes), UKI: section(j.kernel)}, j.cfg.Signer)
+			Root: io.NewSectionReader(in, 0, info.Size()), RootSize: j.rootSize, Verity: section(j.hashes.Bytes), UKI: section(j.kernel)}, j.cfg.Signer)
 		return err
 	}); err != nil {
 		return "", err
@@ -109,22 +129,27 @@ func (j *job) sums(context.Context) (string, error) {
 
 // produce makes one file of the result.
 func (j *job) produce(suffix string, fill func(f *os.File) error) error {
+	f, err := j.make(suffix, fill)
+	if err == nil {
+		j.result.Files = append(j.result.Files, f)
+	}
+	return err
+}
+
+// make writes a file and reads what it has become.
+func (j *job) make(suffix string, fill func(f *os.File) error) (File, error) {
 	name := j.name(suffix)
 	if err := create(j.path(name), fill); err != nil {
-		return fmt.Errorf("make %s: %w", name, err)
+		return File{}, fmt.Errorf("make %s: %w", name, err)
 	}
 	f, err := os.Open(j.path(name))
 	if err != nil {
-		return err
+		return File{}, err
 	}
 	defer f.Close()
 	h := sha256.New()
 	n, err := io.Copy(h, f)
-	if err != nil {
-		return err
-	}
-	j.result.Files = append(j.result.Files, File{Name: name, Size: n, SHA256: hex.EncodeToString(h.Sum(nil))})
-	return nil
+	return File{Name: name, Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, err
 }
 
 // publish puts the result into its directory; the sums, by which others believe

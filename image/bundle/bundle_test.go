@@ -47,10 +47,18 @@ func section(s string) *io.SectionReader {
 	return io.NewSectionReader(strings.NewReader(s), 0, int64(len(s)))
 }
 
+func packed(s string) *io.SectionReader {
+	var b bytes.Buffer
+	if err := Pack(&b, strings.NewReader(s), Quick); err != nil {
+		panic(err)
+	}
+	return section(b.String())
+}
+
 func parts() Parts {
 	return Parts{
 		Version: "v5", Arch: "amd64", RootHash: strings.Repeat("ab", 32), Created: time.Unix(1700000000, 0),
-		Root: section(strings.Repeat("root", 1000)), Verity: section(strings.Repeat("v", 512)), UKI: section("kernel"),
+		Root: packed(strings.Repeat("root", 1000)), RootSize: 4000, Verity: section(strings.Repeat("v", 512)), UKI: section("kernel"),
 	}
 }
 
@@ -144,10 +152,10 @@ func TestRefused(t *testing.T) {
 		{"other digest", bare, Trust{Digest: digest(good)}, "its digest is sha256:"},
 		{"signed, other digest", good, Trust{Keys: signed.Keys, Digest: digest(bare)}, "its digest is sha256:"},
 		{"manifest", change(at(`"v5"`)+1, 1), signed, "does not belong to its manifest"},
-		{"root", change(at("rootroot"), 1), signed, "its root.erofs is not what its manifest says"},
+		{"root", change(at("\x28\xb5\x2f\xfd")+8, 1), signed, "its root.erofs.zst is not what its manifest says"},
 		{"padding", change(at("kernel")+6, 1), signed, "something is hidden after writ.efi"},
 		{"trailer", change(len(good)-1, 1), signed, "something is hidden after the end"},
-		{"header", change(at("root.erofs\x00")+100, 1), signed, "the header of root.erofs is not in the form of a bundle"},
+		{"header", change(at("root.erofs.zst\x00")+100, 1), signed, "the header of root.erofs.zst is not in the form of a bundle"},
 		{"header of the manifest", change(100, 1), signed, "it is no bundle"},
 		{"nothing", nil, signed, "cut off: it ends after 0 bytes"},
 		{"more", append(bytes.Clone(good), 0), signed, "something follows its end"},
@@ -186,7 +194,7 @@ func tarOf(t *testing.T, files map[string]string) []byte {
 // Wherever it is cut, and whichever bit has turned, it is refused.
 func TestDamage(t *testing.T) {
 	p := parts()
-	p.Root = section("root")
+	p.Root, p.RootSize = packed("root"), 4
 	good := written(t, p, signer(t, 1))
 	trust := Trust{Keys: keys(t, signer(t, 1))}
 	// A prime step: every block is met at another place.
@@ -316,7 +324,7 @@ func TestParseKeys(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	key := signer(f, 1)
 	p := parts()
-	p.Root = section("root")
+	p.Root, p.RootSize = packed("root"), 4
 	good := written(f, p, key)
 	f.Add(good)
 	f.Add(written(f, p, nil))

@@ -3,12 +3,13 @@
 //
 //	manifest.json      what follows: names, sizes, SHA-256 sums, root hash
 //	manifest.json.sig  an SSH signature of it (ssh-keygen -Y verify reads it); may be absent
-//	root.erofs         the root file system
+//	root.erofs.zst     the root file system, packed by zstd
 //	root.verity        its hash tree
 //	writ.efi           the unified kernel image, which has the root hash inside
 //
-// It is an uncompressed tar, because the root file system is compressed
-// already, and so that it can be written to a slot while it is read. A bundle has
+// It is a tar, so that it can be written to a slot while it is read. The root
+// file system is packed as a whole: it comes a quarter smaller than one that is
+// compressed block by block, and a running node unpacks nothing. A bundle has
 // exactly one form: the reader makes every header from the manifest and compares,
 // so that there is nothing in the file that is neither expected nor hashed.
 //

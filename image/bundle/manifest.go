@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,16 +12,16 @@ import (
 	"time"
 )
 
-// Format is the only one there is. A reader refuses others: it cannot know what
-// they promise.
-const Format = 1
+// Format is the only one that is read. A reader refuses others: it cannot know
+// what they promise. In format 1 the root file system came as it is.
+const Format = 2
 
 // The names of the files, in their order.
 const (
 	manifestName  = "manifest.json"
 	signatureName = "manifest.json.sig"
 
-	Root   = "root.erofs"
+	Root   = "root.erofs.zst"
 	Verity = "root.verity"
 	UKI    = "writ.efi"
 )
@@ -29,15 +30,16 @@ const (
 const (
 	maxManifest  = 64 << 10
 	maxSignature = 8 << 10
-	maxRoot      = 4 << 30
+	maxRoot      = 4 << 30 // unpacked as well
 	maxVerity    = 64 << 20
 	maxUKI       = 256 << 20
 )
 
 var contents = []struct {
-	name string
-	max  int64
-}{{Root, maxRoot}, {Verity, maxVerity}, {UKI, maxUKI}}
+	name   string
+	max    int64
+	packed bool
+}{{Root, maxRoot, true}, {Verity, maxVerity, false}, {UKI, maxUKI, false}}
 
 // Manifest says what a bundle has.
 type Manifest struct {
@@ -52,15 +54,20 @@ type Manifest struct {
 // File is one of the files after the manifest.
 type File struct {
 	Name   string `json:"name"`
-	Size   int64  `json:"size"`   // in bytes
-	SHA256 string `json:"sha256"` // 64 hexadecimal digits
+	Size   int64  `json:"size"`   // in bytes, in the bundle
+	SHA256 string `json:"sha256"` // 64 hexadecimal digits, of what is in the bundle
+	// Unpacked is the size of what is in it, in bytes; 0 where it is not packed.
+	Unpacked int64 `json:"unpacked,omitempty"`
 }
+
+// Content is how many bytes a reader of the file gets.
+func (f File) Content() int64 { return cmp.Or(f.Unpacked, f.Size) }
 
 // Size of all that is written into a slot, in bytes.
 func (m *Manifest) Size() int64 {
 	var n int64
 	for _, f := range m.Files {
-		n += f.Size
+		n += f.Content()
 	}
 	return n
 }
@@ -143,6 +150,8 @@ func (m *Manifest) check() error {
 			return refuse("its file %d is %.40q, and must be %s", i+1, f.Name, want.name)
 		case f.Size <= 0 || f.Size > want.max:
 			return refuse("its %s has %d bytes, and may have up to %d", f.Name, f.Size, want.max)
+		case want.packed != (f.Unpacked > 0) || f.Unpacked < 0 || f.Unpacked > want.max:
+			return refuse("its %s unpacks to %d bytes, and may have up to %d", f.Name, f.Unpacked, want.max)
 		case !isSum(f.SHA256):
 			return refuse("the sum %.80q of its %s is not 64 hexadecimal digits", f.SHA256, f.Name)
 		}

@@ -125,11 +125,9 @@ func (b *Reader) each(f File, fn func(File, io.Reader) error) error {
 	}
 	sum := sha256.New()
 	body := &body{b: b, name: f.Name, left: f.Size, sum: sum}
-	if err := fn(f, body); err != nil {
-		if body.err != nil {
-			return body.err // which is why fn failed
-		}
-		return err
+	shown := body.show(f, fn)
+	if shown != nil && !Refused(shown) {
+		return shown
 	}
 	if _, err := io.Copy(io.Discard, body); err != nil {
 		return err
@@ -137,7 +135,35 @@ func (b *Reader) each(f File, fn func(File, io.Reader) error) error {
 	if hex.EncodeToString(sum.Sum(nil)) != f.SHA256 {
 		return refuse("its %s is not what its manifest says: the sum differs", f.Name)
 	}
+	if shown != nil {
+		return shown
+	}
 	return b.zeros(padding(f.Size), f.Name)
+}
+
+// show hands a file to fn, unpacked. Where reading it failed, that is why fn did.
+func (r *body) show(f File, fn func(File, io.Reader) error) error {
+	if f.Unpacked == 0 {
+		err := fn(f, r)
+		return because(r.err, err)
+	}
+	u, err := newUnpacker(r, f)
+	if err != nil {
+		return err
+	}
+	defer u.dec.Close()
+	if err = fn(f, u); errors.Is(u.err, io.EOF) {
+		return err
+	}
+	return because(u.err, err)
+}
+
+// because is the error of reading, where there is one, and else that of the reader.
+func because(read, err error) error {
+	if read != nil {
+		return read
+	}
+	return err
 }
 
 // end checks what follows the last file, and the digest of all.

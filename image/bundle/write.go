@@ -19,8 +19,11 @@ type Parts struct {
 	Arch     string
 	RootHash string
 	// Created is SOURCE_DATE_EPOCH: the same parts make the same bundle.
-	Created           time.Time
-	Root, Verity, UKI *io.SectionReader
+	Created time.Time
+	// Root is what Pack has made of RootSize bytes.
+	Root        *io.SectionReader
+	RootSize    int64
+	Verity, UKI *io.SectionReader
 }
 
 // Write makes a bundle. Without a signer it is not signed, and only its digest
@@ -64,6 +67,7 @@ func (p Parts) manifest(files []*io.SectionReader) (*Manifest, error) {
 		}
 		m.Files = append(m.Files, File{Name: contents[i].name, Size: r.Size(), SHA256: hex.EncodeToString(h.Sum(nil))})
 	}
+	m.Files[0].Unpacked = p.RootSize
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("make bundle: %w", err)
 	}

@@ -36,9 +36,9 @@ const mebibyte = 1 << 20
 // and more; a root has room to grow, for a slot cannot be made larger later.
 var Sizes = [...]int64{
 	ESP:     256 * mebibyte,
-	RootA:   384 * mebibyte,
+	RootA:   512 * mebibyte,
 	VerityA: 8 * mebibyte,
-	RootB:   384 * mebibyte,
+	RootB:   512 * mebibyte,
 	VerityB: 8 * mebibyte,
 }
 
@@ -92,7 +92,7 @@ func (p Parts) Table() (gpt.Table, int64, error) {
 // check refuses what does not fit, before anything is written.
 func (p Parts) check() error {
 	if p.RootSize > Sizes[RootA] {
-		return fmt.Errorf("the root file system has %d MiB, a slot has %d; leave something out, or compress it more", p.RootSize>>20, Sizes[RootA]>>20)
+		return fmt.Errorf("the root file system has %d MiB, a slot has %d; leave something out", p.RootSize>>20, Sizes[RootA]>>20)
 	}
 	if int64(len(p.Tree.Bytes)) > Sizes[VerityA] || int64(len(p.Tree.Bytes)) != verity.TreeSize(p.RootSize) {
 		return fmt.Errorf("the hash tree has %d bytes; of this root file system it has %d, and a slot has room for %d", len(p.Tree.Bytes), verity.TreeSize(p.RootSize), Sizes[VerityA])

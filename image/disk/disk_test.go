@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/writ-os/writ/image/esp"
 	"github.com/writ-os/writ/image/gpt"
 	"github.com/writ-os/writ/image/verity"
@@ -76,7 +74,7 @@ func TestAssemble(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if used := info.Sys().(*syscall.Stat_t).Blocks * 512; info.Size() != 1042<<20 || used > 8<<20 {
+	if used := info.Sys().(*syscall.Stat_t).Blocks * 512; info.Size() != 1298<<20 || used > 8<<20 {
 		t.Errorf("%d bytes, %d used", info.Size(), used)
 	}
 	table, err := gpt.Parse(f, info.Size())
@@ -121,7 +119,7 @@ func TestAssemble(t *testing.T) {
 
 func TestAssembleRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Parts){
-		"a slot has 384":           func(p *Parts) { p.RootSize = 384<<20 + 4096 },
+		"a slot has 512":           func(p *Parts) { p.RootSize = 512<<20 + 4096 },
 		"hash tree has":            func(p *Parts) { p.Tree.Bytes = p.Tree.Bytes[:4096] },
 		"a version":                func(p *Parts) { p.Version = "" },
 		"ends after 100 of 409600": func(p *Parts) { p.Root = strings.NewReader(strings.Repeat("x", 100)) },
@@ -151,11 +149,19 @@ func TestQCOW2(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	// Data before, in and behind the part that one table maps.
-	data := bytes.Repeat([]byte("data"), 50000)
-	for _, at := range []int64{0, 100 << 20, 511<<20 + 900000, 600 << 20} {
-		if _, err := raw.WriteAt(data, at); err != nil {
-			t.Fatal(err)
+	// Data before, in and behind the part that one table maps; some packs well,
+	// some by a third, some not at all.
+	noise, letters := make([]byte, 200_000), make([]byte, 200_000)
+	r := rand.NewChaCha8([32]byte{1})
+	_, _ = r.Read(noise)
+	for i, b := range noise {
+		letters[i] = 'a' + b&15
+	}
+	for i, at := range []int64{0, 100 << 20, 511<<20 + 900000, 600 << 20} {
+		for k, data := range [][]byte{bytes.Repeat([]byte("data"), 50000), letters, noise, letters} {
+			if _, err := raw.WriteAt(data, at+int64(k*(250_000+i))); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	info, _ := raw.Stat()
@@ -208,24 +214,5 @@ func TestLayoutQCOW2(t *testing.T) {
 		if p.refBlockLen*perRefs < p.total || p.refTableLen*clusterSize < p.refBlockLen*8 || (p.refBlockLen-2)*perRefs > p.total {
 			t.Errorf("%d clusters: %d, with %d blocks of counts", n, p.total, p.refBlockLen)
 		}
-	}
-}
-
-func TestCompress(t *testing.T) {
-	raw := bytes.Repeat([]byte("image"), 1<<18)
-	var a, b bytes.Buffer
-	if err := Compress(&a, bytes.NewReader(raw)); err != nil {
-		t.Fatal(err)
-	}
-	if err := Compress(&b, bytes.NewReader(raw)); err != nil || !bytes.Equal(a.Bytes(), b.Bytes()) {
-		t.Error("compressed twice, it is not the same", err)
-	}
-	dec, err := zstd.NewReader(&a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dec.Close()
-	if got, err := io.ReadAll(dec); err != nil || !bytes.Equal(got, raw) {
-		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }

@@ -5,14 +5,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // The format of QEMU's disk images, version 3, after its docs/interop/qcow2.txt.
 const (
 	qcowMagic    = 0x514649fb
-	qcowHeader   = 104
+	qcowHeader   = 112
+	qcowZstd     = 1      // compression type
+	qcowTyped    = 1 << 3 // incompatible feature: there is a compression type
 	clusterBits  = 16
 	clusterSize  = 1 << clusterBits
 	perTable     = clusterSize / 8 // clusters that an L2 table maps
@@ -21,35 +21,46 @@ const (
 	maxImageSize = 1 << 40
 )
 
-// QCOW2 writes a raw image of size bytes as qcow2. What is zero takes no room.
+// QCOW2 writes a raw image of size bytes as qcow2, its clusters packed by zstd,
+// which QEMU reads since 5.1. What is zero takes no room.
 func QCOW2(out io.WriterAt, raw io.ReaderAt, size int64) error {
+	if err := writeQCOW2(out, raw, size); err != nil {
+		return fmt.Errorf("write qcow2: %w", err)
+	}
+	return nil
+}
+
+func writeQCOW2(out io.WriterAt, raw io.ReaderAt, size int64) error {
 	if size <= 0 || size > maxImageSize || size%512 != 0 {
-		return fmt.Errorf("write qcow2: an image of %d bytes", size)
+		return fmt.Errorf("an image of %d bytes", size)
 	}
 	used, err := usedClusters(raw, size)
 	if err != nil {
-		return fmt.Errorf("write qcow2: %w", err)
+		return err
 	}
 	l := layoutQCOW2(used)
-	if err := l.writeTables(out, size, used); err != nil {
-		return fmt.Errorf("write qcow2: %w", err)
+	packed, err := newPacker(out, l.data*clusterSize, len(used))
+	if err != nil {
+		return err
 	}
-	b, at := make([]byte, clusterSize), l.data
+	b := make([]byte, clusterSize)
 	for i, u := range used {
 		if !u {
 			continue
 		}
 		n, err := readCluster(raw, size, i, b)
 		if err != nil {
-			return fmt.Errorf("write qcow2: %w", err)
+			return err
 		}
 		clear(b[n:])
-		if _, err := out.WriteAt(b, at*clusterSize); err != nil {
-			return fmt.Errorf("write qcow2: %w", err)
+		if err := packed.add(i, b); err != nil {
+			return err
 		}
-		at++
 	}
-	return nil
+	if err := packed.end(); err != nil {
+		return err
+	}
+	return l.writeTables(out, size, packed)
 }
 
 // usedClusters says which clusters of the image are not all zeros.
@@ -76,7 +87,8 @@ func readCluster(raw io.ReaderAt, size int64, i int, b []byte) (int, error) {
 }
 
 // places are the parts of the file, in clusters: the header in the first one,
-// then reference counts, then the tables of two levels, then the data.
+// then reference counts, then the tables of two levels, then the data, for
+// which there is room as if none of it could be packed.
 type places struct {
 	refTable, refTableLen  int64
 	refBlocks, refBlockLen int64
@@ -123,7 +135,7 @@ func layoutQCOW2(used []bool) places {
 }
 
 // writeTables writes everything but the data.
-func (p places) writeTables(out io.WriterAt, size int64, used []bool) error {
+func (p places) writeTables(out io.WriterAt, size int64, data *packer) error {
 	be := binary.BigEndian
 	b := make([]byte, p.data*clusterSize)
 	be.PutUint32(b, qcowMagic)
@@ -134,43 +146,29 @@ func (p places) writeTables(out io.WriterAt, size int64, used []bool) error {
 	be.PutUint64(b[40:], uint64(p.l1*clusterSize))
 	be.PutUint64(b[48:], uint64(p.refTable*clusterSize))
 	be.PutUint32(b[56:], uint32(p.refTableLen))
+	be.PutUint64(b[72:], qcowTyped)
 	be.PutUint32(b[96:], 4) // reference counts of 16 bits
 	be.PutUint32(b[100:], qcowHeader)
+	b[104] = qcowZstd
 	for i := range p.refBlockLen {
 		be.PutUint64(b[p.refTable*clusterSize+8*i:], uint64((p.refBlocks+i)*clusterSize))
 	}
-	for i := range p.total {
+	for i := range p.data {
 		be.PutUint16(b[p.refBlocks*clusterSize+2*i:], 1)
+	}
+	for at, n := range data.refs {
+		be.PutUint16(b[p.refBlocks*clusterSize+2*at:], n)
 	}
 	for i, at := range p.l2Of {
 		if at > 0 {
 			be.PutUint64(b[p.l1*clusterSize+8*int64(i):], usedOnce|uint64(at*clusterSize))
 		}
 	}
-	next := p.data
-	for i, u := range used {
-		if u {
-			at := p.l2Of[i/perTable]*clusterSize + int64(i%perTable)*8
-			be.PutUint64(b[at:], usedOnce|uint64(next*clusterSize))
-			next++
+	for i, e := range data.entries {
+		if e != 0 {
+			be.PutUint64(b[p.l2Of[i/perTable]*clusterSize+int64(i%perTable)*8:], e)
 		}
 	}
 	_, err := out.WriteAt(b, 0)
 	return err
-}
-
-// Compress writes an image compressed by zstd, with its checksum. One goroutine
-// does it: the output then depends on the image alone.
-func Compress(out io.Writer, raw io.Reader) error {
-	enc, err := zstd.NewWriter(out, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return fmt.Errorf("compress image: %w", err)
-	}
-	if _, err := io.Copy(enc, raw); err != nil {
-		return fmt.Errorf("compress image: %w", err)
-	}
-	if err := enc.Close(); err != nil {
-		return fmt.Errorf("compress image: %w", err)
-	}
-	return nil
 }

@@ -79,8 +79,8 @@ func (s *Slots) Install(ctx context.Context, b *bundle.Reader, progress func(don
 // fits refuses what a slot has no room for.
 func fits(sl *Slot, m *bundle.Manifest) error {
 	for i, p := range []partition{sl.root, sl.verity} {
-		if f := m.Files[i]; f.Size > p.size {
-			return &BrokenError{sl.Name, fmt.Errorf("%s of %s has %d bytes, and the partition has room for %d", f.Name, m.Version, f.Size, p.size)}
+		if f := m.Files[i]; f.Content() > p.size {
+			return &BrokenError{sl.Name, fmt.Errorf("%s of %s has %d bytes, and the partition has room for %d", strings.TrimSuffix(f.Name, ".zst"), m.Version, f.Content(), p.size)}
 		}
 	}
 	return nil

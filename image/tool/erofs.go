@@ -15,28 +15,15 @@ import (
 
 // Options say how a file system is made.
 type Options struct {
-	// Compression is the argument of mkfs.erofs -z: "zstd,level=12"; "" for none.
-	Compression string
-	// ClusterSize is the most that is compressed at once, in bytes: a power of
-	// two from 4096 to 1 MiB. Larger packs better and reads more than asked for.
-	ClusterSize int
-	// Fragments packs the ends of files together; Dedupe finds equal parts.
-	Fragments, Dedupe bool
-	UUID              string    // of the file system, in lower case
-	Epoch             time.Time // the time of every file
+	UUID  string    // of the file system, in lower case
+	Epoch time.Time // the time of every file
 }
 
-var (
-	uuidRule        = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	compressionRule = regexp.MustCompile(`^[a-z0-9]+(,[a-z]+=[0-9]+)*$`)
-)
+var uuidRule = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-const (
-	// BlockSize is that of the file system, and of dm-verity above it. It is
-	// said to mkfs.erofs, whose own default is the page size of the host.
-	BlockSize  = 4096
-	maxCluster = 1 << 20
-)
+// BlockSize is that of the file system, and of dm-verity above it. It is
+// said to mkfs.erofs, whose own default is the page size of the host.
+const BlockSize = 4096
 
 func (o Options) args() ([]string, error) {
 	switch {
@@ -44,37 +31,19 @@ func (o Options) args() ([]string, error) {
 		return nil, fmt.Errorf("%q is no UUID in lower case", o.UUID)
 	case o.Epoch.Unix() < 0 || o.Epoch.IsZero():
 		return nil, errors.New("there is no epoch")
-	case o.Compression != "" && !compressionRule.MatchString(o.Compression):
-		return nil, fmt.Errorf("%q is no compression like zstd,level=12", o.Compression)
-	case o.Compression != "" && (o.ClusterSize < BlockSize || o.ClusterSize > maxCluster || o.ClusterSize&(o.ClusterSize-1) != 0):
-		return nil, fmt.Errorf("the cluster size %d is no power of two from %d to %d", o.ClusterSize, BlockSize, maxCluster)
-	case o.Compression == "" && (o.Fragments || o.Dedupe):
-		return nil, errors.New("fragments and dedupe go with compression")
 	}
-	args := []string{
+	return []string{
 		"--quiet", "--all-root",
 		"-b" + strconv.Itoa(BlockSize),
 		"-x-1", // no extended attributes
 		"-U" + o.UUID,
 		"-T" + strconv.FormatInt(o.Epoch.Unix(), 10), "--all-time",
-		// What is packed must not depend on how many processors there are.
+		// What is made must not depend on how many processors there are.
 		"--workers=1",
-	}
-	if o.Compression == "" {
-		return args, nil
-	}
-	args = append(args, "-z"+o.Compression, "-C"+strconv.Itoa(o.ClusterSize))
-	extended := "-Eztailpacking"
-	if o.Fragments {
-		extended = "-Efragments,ztailpacking"
-	}
-	if o.Dedupe {
-		extended += ",dedupe"
-	}
-	return append(args, extended), nil
+	}, nil
 }
 
-// EROFS writes t as an erofs image to the file out, whole or not at all. Equal
+// EROFS writes t as an erofs image, which is not compressed, to the file out, whole or not at all. Equal
 // trees and options make equal images, bit by bit. All files belong to root: a
 // builder that is not root could not give them to anybody else.
 //

@@ -135,7 +135,7 @@ func (r *Report) Write(w io.Writer) error {
 		row(fmt.Sprintf("partition %d", p.Number), fmt.Sprintf("%-16s %6d MiB  %s", p.Name, p.Size>>20, p.GUID))
 	}
 	for _, f := range r.Files {
-		row("file", fmt.Sprintf("%-12s %10d bytes  %s", f.Name, f.Size, f.SHA256))
+		row("file", fmt.Sprintf("%-14s %10d bytes  %s", f.Name, f.Size, f.SHA256))
 	}
 	return tw.Flush()
 }

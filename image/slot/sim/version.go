@@ -50,10 +50,13 @@ func NewVersion(version string) (*Version, error) {
 
 // Bundle is the version as it travels; signer may be nil.
 func (v *Version) Bundle(signer ssh.Signer) ([]byte, error) {
-	var b bytes.Buffer
+	var packed, b bytes.Buffer
+	if err := bundle.Pack(&packed, bytes.NewReader(v.Root), bundle.Quick); err != nil {
+		return nil, err
+	}
 	_, err := bundle.Write(&b, bundle.Parts{
 		Version: v.Version, Arch: "amd64", RootHash: v.RootHash, Created: time.Unix(1700000000, 0),
-		Root: section(v.Root), Verity: section(v.Tree), UKI: section(v.UKI),
+		Root: section(packed.Bytes()), RootSize: int64(len(v.Root)), Verity: section(v.Tree), UKI: section(v.UKI),
 	}, signer)
 	return b.Bytes(), err
 }
