@@ -51,12 +51,12 @@ func Build(p Parts) ([]byte, error) {
 }
 
 // Entries are the files of an initrd. Modules lie in /modules under their own
-// names; /modules.list has their order.
+// names; /modules.list says which are loaded when.
 func Entries(p Parts) ([]Entry, error) {
 	if len(p.Init) == 0 {
 		return nil, fmt.Errorf("no init program")
 	}
-	files, err := moduleFiles(p)
+	modules, err := p.modules()
 	if err != nil {
 		return nil, err
 	}
@@ -69,44 +69,15 @@ func Entries(p Parts) ([]Entry, error) {
 		entries = append(entries, Entry{Name: folder, Mode: fs.ModeDir | 0o755})
 	}
 	var list strings.Builder
-	for _, file := range files {
-		data, err := readModule(p.Modules, file)
+	for _, m := range modules {
+		data, err := readModule(p.Modules, m.file)
 		if err != nil {
 			return nil, err
 		}
-		name, _, _ := strings.Cut(path.Base(file), ".ko")
-		fmt.Fprintf(&list, "%s.ko\n", name)
-		entries = append(entries, Entry{Name: "modules/" + name + ".ko", Mode: 0o644, Data: data})
+		fmt.Fprintln(&list, m.line())
+		entries = append(entries, Entry{Name: "modules/" + plain(m.file), Mode: 0o644, Data: data})
 	}
 	return append(entries, Entry{Name: "modules.list", Mode: 0o644, Data: []byte(list.String())}), nil
-}
-
-// moduleFiles are the modules to pack, in the order in which they are loaded.
-func moduleFiles(p Parts) ([]string, error) {
-	dep, err := fs.ReadFile(p.Modules, "modules.dep")
-	if err != nil {
-		return nil, fmt.Errorf("read modules: %w", err)
-	}
-	inside, err := fs.ReadFile(p.Modules, "modules.builtin")
-	if err != nil {
-		return nil, fmt.Errorf("read modules: %w", err)
-	}
-	optional := p.Optional
-	if optional == nil {
-		optional = Storage
-	}
-	_, missing, err := Modules(string(dep), Required)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range missing {
-		if !builtin(string(inside), name) {
-			return nil, fmt.Errorf("the kernel has no module %s, without which no image boots", name)
-		}
-	}
-	// Disks first: they take a while to show up.
-	order, _, err := Modules(string(dep), append(append([]string{}, optional...), Required...))
-	return order, err
 }
 
 // readModule reads a module and unpacks it.

@@ -71,7 +71,10 @@ func packed(t *testing.T, name string, b []byte) []byte {
 }
 
 func sample(t *testing.T) Parts {
-	tree := fstest.MapFS{"modules.dep": {Data: []byte(testDep)}, "modules.builtin": {Data: []byte("kernel/fs/erofs/erofs.ko\n")}}
+	tree := fstest.MapFS{
+		"modules.dep": {Data: []byte(testDep)}, "modules.builtin": {Data: []byte("kernel/fs/erofs/erofs.ko\n")},
+		"modules.alias": {Data: []byte("# of depmod\nalias virtio:d00000002v* virtio_blk\nalias block-major-8-* virtio_blk\nalias pci:v1* other\n")},
+	}
 	for line := range strings.Lines(testDep) {
 		name, _, _ := strings.Cut(line, ":")
 		tree[name] = &fstest.MapFile{Data: packed(t, name, []byte("\x7fELF "+name))}
@@ -108,7 +111,7 @@ func TestBuild(t *testing.T) {
 	})
 	want := map[string]string{
 		"init":                  "-rwxr-xr-x program",
-		"modules.list":          "-rw-r--r-- virtio_blk.ko\nbase.ko\nmid.ko\ndm-bufio.ko\ndm-verity.ko\n",
+		"modules.list":          "-rw-r--r-- virtio_blk.ko virtio:d00000002v*\nbase.ko always\nmid.ko +base.ko always\ndm-bufio.ko +base.ko always\ndm-verity.ko +base.ko +mid.ko +dm-bufio.ko always\n",
 		"modules/base.ko":       "-rw-r--r-- \x7fELF kernel/lib/base.ko.xz",
 		"modules/mid.ko":        "-rw-r--r-- \x7fELF kernel/lib/mid.ko.zst",
 		"modules/dm-bufio.ko":   "-rw-r--r-- \x7fELF kernel/drivers/md/dm-bufio.ko",
@@ -128,6 +131,7 @@ func TestBuildRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Parts, fstest.MapFS){
 		"no init":        func(p *Parts, _ fstest.MapFS) { p.Init = nil },
 		"modules.dep":    func(_ *Parts, m fstest.MapFS) { delete(m, "modules.dep") },
+		"modules.alias":  func(_ *Parts, m fstest.MapFS) { delete(m, "modules.alias") },
 		"erofs, without": func(_ *Parts, m fstest.MapFS) { m["modules.builtin"] = &fstest.MapFile{} },
 		"base.ko.xz":     func(_ *Parts, m fstest.MapFS) { m["kernel/lib/base.ko.xz"].Data = []byte("\x7fELF") },
 		"no kernel mod":  func(_ *Parts, m fstest.MapFS) { m["kernel/drivers/md/dm-bufio.ko"].Data = []byte("x") },

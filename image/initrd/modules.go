@@ -2,7 +2,9 @@ package initrd
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -69,6 +71,87 @@ func Modules(dep string, wanted []string) (order, missing []string, err error) {
 		}
 	}
 	return order, missing, nil
+}
+
+// driver is a module of an initrd.
+type driver struct {
+	file    string
+	needs   []string // files, in the order in which they are loaded
+	aliases []string // patterns of devices
+	always  bool
+}
+
+// line is what the init program reads of it.
+func (m driver) line() string {
+	fields := []string{plain(m.file)}
+	for _, n := range m.needs {
+		fields = append(fields, "+"+plain(n))
+	}
+	fields = append(fields, m.aliases...)
+	if m.always {
+		fields = append(fields, "always")
+	}
+	return strings.Join(fields, " ")
+}
+
+// plain is the name of a module's file in the initrd, where it is unpacked.
+func plain(file string) string {
+	name, _, _ := strings.Cut(path.Base(file), ".ko")
+	return name + ".ko"
+}
+
+// modules are those to pack, each behind those that it needs.
+func (p Parts) modules() ([]driver, error) {
+	var text [3]string
+	for i, name := range []string{"modules.dep", "modules.builtin", "modules.alias"} {
+		b, err := fs.ReadFile(p.Modules, name)
+		if err != nil {
+			return nil, fmt.Errorf("read modules: %w", err)
+		}
+		text[i] = string(b)
+	}
+	dep, inside, aliases := text[0], text[1], parseAliases(text[2])
+	optional := p.Optional
+	if optional == nil {
+		optional = Storage
+	}
+	required, missing, err := Modules(dep, Required)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range missing {
+		if !builtin(inside, name) {
+			return nil, fmt.Errorf("the kernel has no module %s, without which no image boots", name)
+		}
+	}
+	order, _, err := Modules(dep, append(slices.Clone(optional), Required...))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]driver, len(order))
+	for i, file := range order {
+		needs, _, err := Modules(dep, []string{moduleName(file)})
+		if err != nil {
+			return nil, err
+		}
+		out[i] = driver{file, needs[:len(needs)-1], aliases[moduleName(file)], slices.Contains(required, file)}
+	}
+	return out, nil
+}
+
+// parseAliases reads modules.alias of depmod(8), "alias PATTERN MODULE", into
+// the patterns of each module. Devices name themselves by their bus; those of
+// numbers and names are for other programs.
+func parseAliases(text string) map[string][]string {
+	out := map[string][]string{}
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) == 3 && f[0] == "alias" && strings.Contains(f[1], ":") {
+			name := moduleName(f[2])
+			out[name] = append(out[name], f[1])
+		}
+	}
+	return out
 }
 
 // builtin says whether a module is part of the kernel itself; list is

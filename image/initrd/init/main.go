@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command init is the first program of a node, PID 1 of the initrd: it loads the
-// modules it was packed with, finds the root file system by the root hash of the
+// modules that the machine's devices need, finds the root file system by the root hash of the
 // kernel's command line, has the kernel verify it, and hands over to systemd.
 //
 // It owns the machine until then. It promises that nothing runs from a root file
@@ -16,7 +16,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,10 +56,12 @@ func boot() error {
 	if err != nil {
 		return err
 	}
-	if err := loadModules(); err != nil {
+	modules, err := newLoader()
+	if err != nil {
 		return err
 	}
-	pair, err := waitForPair(opts)
+	modules.always()
+	pair, err := waitForPair(opts, modules)
 	if err != nil {
 		return err
 	}
@@ -95,35 +96,4 @@ func openVerity(p pair, opts options) (string, error) {
 		return "", fmt.Errorf("verify the root file system on %s: %w; check that the kernel has dm-verity and SHA-256", p.data, err)
 	}
 	return device, nil
-}
-
-// loadModules loads what the packer listed, in its order. A module that does
-// not load is said and no more: its hardware may not be there.
-func loadModules() error {
-	list, err := os.ReadFile("/modules.list")
-	if err != nil {
-		return fmt.Errorf("read the list of modules: %w; the initrd is not whole, build it again", err)
-	}
-	for _, name := range strings.Fields(string(list)) {
-		if err := loadModule("/modules/" + name); err != nil {
-			say("module %s: %v", name, err)
-		}
-	}
-	return nil
-}
-
-func loadModule(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	flags := 0
-	if !strings.HasSuffix(path, ".ko") { // the kernel unpacks it
-		flags = unix.MODULE_INIT_COMPRESSED_FILE
-	}
-	if err := unix.FinitModule(int(f.Fd()), "", flags); err != nil && err != unix.EEXIST {
-		return err
-	}
-	return nil
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/writ-os/writ/image/gpt"
 )
 
-// waitForPair looks at all disks until one has the pair and the kernel has
-// made devices of its partitions.
-func waitForPair(opts options) (pair, error) {
+// waitForPair looks at all disks, as they come, until one has the pair and the
+// kernel has made devices of its partitions.
+func waitForPair(opts options, modules *loader) (pair, error) {
 	start := time.Now()
 	said := false
 	for {
+		modules.devices()
 		disks, looked := readDisks()
 		p, ok := choosePair(disks, opts.data, opts.tree)
 		if ok && exists(p.data) && exists(p.tree) {
@@ -29,9 +30,10 @@ func waitForPair(opts options) (pair, error) {
 		}
 		if waited > 2*time.Second && !said {
 			said = true
+			modules.all()
 			tell("Waiting up to %d seconds for a disk with the partitions %s and %s of this image (%s).", waitForDisk/time.Second, opts.data, opts.tree, looked)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
