@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +28,7 @@ or a login. What a machine does is in Git; who it is, in one file:
 
   writ image build --version 1.2.3                 make disk and bundle
   writ image configure disk.raw node.yaml          say who the machine is
+      --kubeconfig admin.kubeconfig                and who its administrator
   writ image verify out/                           prove what was built
   writ image inspect disk.raw                      see what is in it
 
@@ -38,6 +42,7 @@ A bundle is what running nodes are updated with: name it in a NodeImage.`,
 
 func imageConfigure() *cobra.Command {
 	var output string
+	var access imagecmd.Access
 	cmd := &cobra.Command{
 		Use:   "configure DISK node.yaml",
 		Short: "Write into a disk who its machine is",
@@ -52,26 +57,66 @@ The first machine of a cluster:            One that joins:
     url: https://git.example.com/c.git       token: abcdef.0123456789abcdef
     username: reader                         caHashes: [sha256:...]
     password: ...
-  network:                                 (token and hash: 'writ token create')
-    interfaces:
-      - match: {name: "en*"}
-        addresses: [192.0.2.7/24]
-        gateway: 192.0.2.1
+  token: abcdef.0123456789abcdef           or as one more server:
+  network:
+    interfaces:                              role: server
+      - match: {name: "en*"}                 server: https://192.0.2.7:6443
+        addresses: [192.0.2.7/24]            token: fedcba.9876543210fedcba
+        gateway: 192.0.2.1                   caHashes: [sha256:...]
         dns: [192.0.2.1]
+
+Nobody logs in to a machine with this image. So make the credential of the
+administrator with the disk of the first server: --kubeconfig makes the authority
+of the cluster, writes it to the disk beside the node.yaml, and a kubeconfig of
+it, good for a year, to a file of yours. It prints the hash for the caHashes of
+the other machines: all disks can be written before any machine starts. To have
+the authority yourself, write it into the node.yaml:
+
+  authority:
+    certificate: |
+      -----BEGIN CERTIFICATE-----
+      ...
+    key: |
+      -----BEGIN EC PRIVATE KEY-----
+      ...
+
+The token of the first server is one by which agents join it for a day after it
+began; its form is abcdef.0123456789abcdef, and it should be drawn at random.
+Other tokens, and those of servers, are made by 'writ token create' while it runs.
 
 Without network every Ethernet interface asks by DHCP. Other fields: nodeName,
 hostname, nodeIP, listen, externalURL, timeServers, imageKeys, generation.
 Exit code 0: written, 1: findings, 2: wrong usage.`,
-		Example: "  zstd -d writ-1.2.3-amd64.raw.zst -o disk.raw\n  writ image configure disk.raw node.yaml",
+		Example: "  zstd -d writ-1.2.3-amd64.raw.zst -o disk.raw\n  writ image configure disk.raw node.yaml\n  writ image configure disk.raw first.yaml --kubeconfig admin.kubeconfig",
 		Args:    args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, a []string) error {
-			n, found, err := imagecmd.Configure(a[0], a[1])
-			if err != nil {
-				return err
+			w := cmd.OutOrStdout()
+			if access.Kubeconfig == "" {
+				if access.Server != "" {
+					return usageError{errors.New("--server is the URL in --kubeconfig: give that too")}
+				}
+				n, found, err := imagecmd.Configure(a[0], a[1])
+				if err != nil {
+					return err
+				}
+				return writeConfigured(w, output == "json", a, n, found)
 			}
-			return writeConfigured(cmd.OutOrStdout(), output == "json", a, n, found)
+			first, found, err := imagecmd.ConfigureFirst(a[0], a[1], access)
+			switch {
+			case err != nil:
+				return err
+			case output == "json" && len(found) == 0:
+				return json.NewEncoder(w).Encode(first)
+			}
+			err = writeConfigured(w, output == "json", a, first.Node, found)
+			if err == nil {
+				writeFirst(w, access.Kubeconfig, first)
+			}
+			return err
 		},
 	}
+	cmd.Flags().StringVar(&access.Kubeconfig, "kubeconfig", "", "`file` to write, of an administrator of the cluster that this first server begins")
+	cmd.Flags().StringVar(&access.Server, "server", "", "`URL` of the server in --kubeconfig; default: externalURL, or the address and port in node.yaml")
 	outputFlag(cmd, &output)
 	return cmd
 }
@@ -85,6 +130,14 @@ func writeConfigured(w io.Writer, asJSON bool, a []string, n config.Node, found 
 	}
 	fmt.Fprintf(w, "%s: its machine will be a node of role %s, as %s says.\n", a[0], n.Role, a[1])
 	return nil
+}
+
+func writeFirst(w io.Writer, kubeconfig string, first imagecmd.First) {
+	if first.Made {
+		fmt.Fprintln(w, "It has the authority of the cluster, which was made: keep the disk from others until it has started.")
+	}
+	fmt.Fprintf(w, "%s: administrator of %s until %s.\n", kubeconfig, first.Server, first.Until.UTC().Format(time.DateOnly))
+	fmt.Fprintf(w, "The other machines:\n\n  server: %s\n  caHashes: [%s]\n", cmp.Or(first.Node.URL(), first.Server), first.CAHash)
 }
 
 func imageVerify() *cobra.Command {

@@ -118,7 +118,13 @@ agent, and pusher.gitconfig for 'git push' to the built-in remote.
 With --server, --token and --ca-hash, as 'writ token create --role server' prints them,
 it becomes one more server of the cluster that is there: it is given the keys of
 that cluster, copies what is stored, and answers as the others do. One of them
-leads: its controllers act. The cluster goes on as long as most of them do.`,
+leads: its controllers act. The cluster goes on as long as most of them do.
+
+A cluster that begins makes an authority of its own, unless --authority names a
+folder with ca.crt and ca.key (one certificate, an ECDSA key): then credentials can
+be made before it runs. $WRIT_AGENT_TOKEN is a token of the form
+abcdef.0123456789abcdef by which nodes join it for a day. Neither changes a
+cluster that has begun.`,
 		Example: `  writ server --data-dir /var/lib/writ --listen 10.0.0.1:6443
   writ server --server https://10.0.0.1:6443 --token abcdef.0123456789abcdef --ca-hash sha256:...`,
 		Args: args(cobra.NoArgs),
@@ -135,7 +141,10 @@ leads: its controllers act. The cluster goes on as long as most of them do.`,
 				cfg.Listen = "0.0.0.0:6443" // others have to reach it
 			}
 			join.Token = cmp.Or(join.Token, os.Getenv("WRIT_TOKEN"))
-			cfg.Join = join
+			cfg.Join, cfg.FirstToken = join, os.Getenv("WRIT_AGENT_TOKEN")
+			if err := cfg.CheckBeginning(); err != nil {
+				return usageError{err}
+			}
 			p := cluster.NewControlPlane(cfg)
 			g, ctx := errgroup.WithContext(cmd.Context())
 			g.Go(func() error { return p.Run(ctx) })
@@ -151,6 +160,7 @@ leads: its controllers act. The cluster goes on as long as most of them do.`,
 	f.addNode(cmd)
 	cmd.Flags().StringVar(&f.cfg.Seed, "seed", "", "`example` that the built-in remote begins with: guestbook or shop")
 	cmd.Flags().BoolVar(&f.cfg.Still, "api-only", false, "serve the API alone: no controllers, scheduler or reconciler. For comparisons with other API servers")
+	cmd.Flags().StringVar(&f.cfg.Authority, "authority", "", "`folder` with ca.crt and ca.key: the authority of a cluster that begins; default: it makes one")
 	cmd.Flags().BoolVar(&alone, "no-agent", false, "run the control plane alone")
 	cmd.Flags().StringVar(&join.Server, "server", "", "`URL` of a server of the cluster to join; once joined it is not needed")
 	cmd.Flags().StringVar(&join.Token, "token", "", "`token` of a server to join by; default: $WRIT_TOKEN")

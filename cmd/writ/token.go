@@ -14,6 +14,7 @@ import (
 
 	"github.com/writ-os/writ/cmd/writ/cluster"
 	"github.com/writ-os/writ/cmd/writ/token"
+	"github.com/writ-os/writ/controlplane/auth/bootstrap"
 	"github.com/writ-os/writ/controlplane/client"
 )
 
@@ -81,7 +82,7 @@ func tokenCreate() *cobra.Command {
 		_, err = fmt.Fprintln(w, made.Command())
 		return err
 	})
-	cmd.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "`time` after which nobody can join by it; 0: never")
+	cmd.Flags().DurationVar(&ttl, "ttl", bootstrap.TTL, "`time` after which nobody can join by it; 0: never")
 	cmd.Flags().StringVar(&name, "role", string(token.Agent), "agent or server: what a machine becomes by it. Whoever has the token of a server is given the keys of the cluster")
 	cmd.Flags().StringVar(&description, "description", "", "`text` for those who list tokens")
 	return cmd

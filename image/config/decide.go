@@ -14,7 +14,14 @@ import (
 type Facts struct {
 	// Name is the name that it has kept, or takes now; see NewName.
 	Name string
+	// Authority is the certificate of the cluster that the machine is a server
+	// of, at AuthorityFile; nil: it is none yet.
+	Authority []byte
 }
+
+// AuthorityFile has the authority of the cluster on a server: the server writes
+// it when it starts for the first time.
+const AuthorityFile = "/var/lib/writ/pki/ca.crt"
 
 // NewName is what a machine is called that is told no name: the same for the
 // same machine. The machine's ID itself is not for others to see; see
@@ -40,6 +47,9 @@ type Plan struct {
 	Hostname string
 	Services []Service
 	Files    []File
+	// Warnings are for people: what is not done although the configuration says
+	// so. They end with no newline.
+	Warnings []string
 }
 
 // Service is a role that runs: its arguments and its environment.
@@ -65,13 +75,9 @@ func Decide(n Node, facts Facts) Plan {
 	}
 	agent := Service{Role: Agent, Args: slices.Clone(common)}
 	if n.Role == Server {
-		p.Services = append(p.Services, p.server(n, common))
+		p.Services = append(p.Services, p.server(n, common, facts))
 	} else {
-		agent.Args = append(agent.Args, "--server", n.Server)
-		if len(n.CAHashes) > 0 {
-			agent.Args = append(agent.Args, "--ca-hash", strings.Join(n.CAHashes, ","))
-		}
-		agent.Env = map[string]string{"WRIT_TOKEN": n.Token}
+		agent.join(n)
 	}
 	p.Services = append(p.Services, agent)
 	for _, s := range p.Services {
@@ -95,17 +101,57 @@ func (p *Plan) add(path, data string, mode uint32) {
 	p.Files = append(p.Files, File{path, []byte(data), mode})
 }
 
+// join says which cluster a machine joins. One that has joined needs none of it,
+// and does not mind a token that has expired.
+func (s *Service) join(n Node) {
+	s.Args = append(s.Args, "--server", n.Server)
+	if len(n.CAHashes) > 0 {
+		s.Args = append(s.Args, "--ca-hash", strings.Join(n.CAHashes, ","))
+	}
+	s.Env = map[string]string{"WRIT_TOKEN": n.Token}
+}
+
 // server says how the control plane starts. Keys become files that only root
 // reads, in memory: on the disk they are in the kept node.yaml alone.
-func (p *Plan) server(n Node, common []string) Service {
+func (p *Plan) server(n Node, common []string, facts Facts) Service {
 	s := Service{Role: Server, Env: map[string]string{},
 		Args: append(slices.Clone(common), "--listen", cmp.Or(n.Listen, "0.0.0.0:6443"))}
 	if n.ExternalURL != "" {
 		s.Args = append(s.Args, "--external-url", n.ExternalURL)
 	}
+	if !n.First() {
+		s.join(n)
+		return s
+	}
+	if n.Token != "" {
+		s.Env["WRIT_AGENT_TOKEN"] = n.Token
+	}
+	p.authority(&s, n, facts)
+	p.repository(&s, n)
+	return s
+}
+
+// authority hands the server the authority that a cluster begins with. A machine
+// that is a server keeps the one that it has: all credentials are of that.
+func (p *Plan) authority(s *Service, n Node, facts Facts) {
+	a := n.Authority
+	switch {
+	case a == nil:
+	case facts.Authority == nil:
+		const dir = RunDir + "/authority"
+		s.Args = append(s.Args, "--authority", dir)
+		p.add(dir+"/ca.crt", a.Certificate, 0o600)
+		p.add(dir+"/ca.key", a.Key, 0o600)
+	case !sameCertificate([]byte(a.Certificate), facts.Authority):
+		p.Warnings = append(p.Warnings, "the authority of this cluster stays the one that it began with, in "+AuthorityFile+": that of "+Name+" does not count")
+	}
+}
+
+// repository says which one the cluster follows.
+func (p *Plan) repository(s *Service, n Node) {
 	r := n.Repository
 	if r == nil {
-		return s
+		return
 	}
 	for _, f := range []struct{ flag, value string }{
 		{"--repo", r.URL}, {"--branch", r.Branch}, {"--path", r.Path}, {"--repo-user", r.Username},
@@ -128,7 +174,6 @@ func (p *Plan) server(n Node, common []string) Service {
 			s.Env[name] = value
 		}
 	}
-	return s
 }
 
 // env is the service's environment file; see EnvironmentFile= of

@@ -30,7 +30,11 @@ type Node struct {
 	Listen      string      `json:"listen,omitempty"`
 	Repository  *Repository `json:"repository,omitempty"`
 	ExternalURL string      `json:"externalURL,omitempty"`
+	// Authority is what the cluster of a first server begins with.
+	Authority *Authority `json:"authority,omitempty"`
 
+	// Server is the one that a machine joins, of either role; "" on the first
+	// server, where Token is one by which agents join.
 	Server   string   `json:"server,omitempty"`
 	Token    string   `json:"token,omitempty"`
 	CAHashes []string `json:"caHashes,omitempty"`
@@ -40,6 +44,15 @@ type Node struct {
 	// ImageKeys are the SSH public keys whose signature an update of this
 	// machine's image needs.
 	ImageKeys []string `json:"imageKeys,omitempty"`
+}
+
+// First says that the node begins a cluster.
+func (n Node) First() bool { return n.Role == Server && n.Server == "" }
+
+// Authority is the CA of a cluster: a certificate and its key, in PEM form.
+type Authority struct {
+	Certificate string `json:"certificate"`
+	Key         string `json:"key"`
 }
 
 // Repository is the one that a server follows. Keys are the text itself: there
@@ -86,4 +99,4 @@ const MaxSize = 1 << 20
 const Name = "node.yaml"
 
 // secrets are the fields that no place keeps but /var, as paths.
-var secrets = [][]string{{"token"}, {"repository", "password"}, {"repository", "bearerToken"}, {"repository", "sshKey"}}
+var secrets = [][]string{{"token"}, {"authority", "key"}, {"repository", "password"}, {"repository", "bearerToken"}, {"repository", "sshKey"}}

@@ -23,7 +23,7 @@ func Parse(file string, data []byte) (Node, []v1alpha1.Finding) {
 	case strings.HasPrefix(string(data), "#cloud-config"), strings.HasPrefix(string(data), "#!"):
 		return fail("Syntax", "is written for another system: this one reads a node.yaml, which begins with \"role: server\" or \"role: agent\"")
 	}
-	f, err := cueyaml.Extract(file, data)
+	f, err := extract(file, data)
 	if err != nil {
 		return Node{}, syntax(file, err)
 	}
@@ -42,6 +42,17 @@ func Parse(file string, data []byte) (Node, []v1alpha1.Finding) {
 		relate(w, n, expr)
 	}
 	return n, w.sorted()
+}
+
+// extract reads YAML. The decoder panics where it and YAML disagree on what ends
+// a line, and a file that somebody wrote must not end the process.
+func extract(file string, data []byte) (f *ast.File, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("its lines cannot be told apart: end each with a line feed, and nothing else")
+		}
+	}()
+	return cueyaml.Extract(file, data)
 }
 
 // document is the one object of a file.

@@ -27,6 +27,10 @@ imageKeys:
   - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDyR1h8nFJ0cQ4xLw8nEo4nR8Hj4p5j7b7q3bJv1o1Yk release@example.com
 `
 
+const hash = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+const furtherYAML = "role: server\nserver: https://192.0.2.7:6443\ntoken: abcdef.0123456789abcdef\ncaHashes: [" + hash + "]\n"
+
 const agentYAML = `role: agent
 server: https://192.0.2.7:6443
 token: abcdef.0123456789abcdef
@@ -35,7 +39,7 @@ caHashes:
 `
 
 func TestParseAccepts(t *testing.T) {
-	for _, data := range []string{serverYAML, agentYAML, "role: server", "---\nrole: server\n",
+	for _, data := range []string{serverYAML, agentYAML, furtherYAML, "role: server\n" + authorityYAML, "role: server\ntoken: abcdef.0123456789abcdef\n", "role: server", "---\nrole: server\n",
 		"role: server\nrepository: {url: 'git@git.example.com:cluster.git', knownHosts: \"git.example.com ssh-ed25519 AAAA\\n\"}",
 		"{role: server, network: {interfaces: [{match: {mac: '52:54:00:12:34:56'}, dhcp: true, mtu: 9000}]}}"} {
 		n, fs := Parse("node.yaml", []byte(data))
@@ -55,6 +59,7 @@ func TestParseAccepts(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ name, data, want string }{
 		{"empty", "", `node.yaml: must be one object`},
+		{"ends of lines", "role: server\r\r\r\nnodeName: a\nlisten: a:1\n", `node.yaml: not YAML: its lines cannot be told apart`},
 		{"no YAML", "role: [", `node.yaml:1`},
 		{"a list", "- role", `node.yaml: must be one object`},
 		{"two documents", "role: server\n---\nrole: agent\n", `node.yaml: must be one object`},
@@ -73,7 +78,21 @@ func TestParseRefuses(t *testing.T) {
 		{"agent alone", "role: agent\n", `node.yaml:1:1: server: is required of an agent`},
 		{"agent alone, token", "role: agent\n", `node.yaml:1:1: token: is required of an agent: 'writ token create'`},
 		{"agent with repository", agentYAML + "repository: {url: https://a/b}\n", `node.yaml:6:1: repository: belongs to a server`},
-		{"server with token", "role: server\ntoken: abcdef.0123456789abcdef\n", `node.yaml:2:1: token: belongs to an agent`},
+		{"first server with hashes", "role: server\ncaHashes: [" + hash + "]\n", `node.yaml:2:1: caHashes: vouches for a cluster that is there, and needs server beside it`},
+		{"further server alone", "role: server\nserver: https://a:6443\n", `node.yaml:1:1: token: is required to join as a server: 'writ token create --role server' prints one`},
+		{"further server, hash", "role: server\nserver: https://a:6443\n", `node.yaml:1:1: caHashes: are required to join as a server`},
+		{"further server with repository", furtherYAML + "repository: {url: https://a/b}\n", `node.yaml:5:1: repository: is handed over by the cluster when a server joins it: leave it out beside server`},
+		{"further server with authority", furtherYAML + authorityYAML, `node.yaml:5:1: authority: is handed over by the cluster`},
+		{"further server by itself", furtherYAML + "listen: 127.0.0.1:6443\n", `node.yaml:5:1: listen: must be an address that the other servers reach`},
+		{"agent with authority", agentYAML + authorityYAML, `node.yaml:6:1: authority: belongs to a server`},
+		{"authority without key", "role: server\nauthority: {certificate: x}\n", `authority.key: is required`},
+		{"authority is text", "role: server\nauthority: x\n", `node.yaml:2:12: authority: must be an object`},
+		{"no certificate", strings.Replace("role: server\n"+authorityYAML, "MIIB", "MIIC", 1), `node.yaml:3:3: authority.certificate: must be one certificate in PEM form`},
+		{"two certificates", "role: server\n" + twice(authorityYAML), `node.yaml:3:3: authority.certificate: must be one certificate`},
+		{"no authority", "role: server\n" + leafYAML, `node.yaml:3:3: authority.certificate: must be that of an authority`},
+		{"another key", "role: server\n" + otherKeyYAML, `:3: authority.key: is not the key of authority.certificate`},
+		{"no key", "role: server\n" + strings.Replace(authorityYAML, "MHcC", "MHcD", 1), `authority.key: must be a private key in PEM form`},
+		{"RSA", "role: server\n" + rsaYAML, `node.yaml:3:3: authority.certificate: must have an ECDSA key`},
 		{"password without user", "role: server\nrepository: {url: https://a/b, password: x}\n", `repository.username: is required beside password`},
 		{"password over http", "role: server\nrepository: {url: http://a/b, username: u, password: x}\n", `repository.password: is only sent over https://`},
 		{"ssh without hosts", "role: server\nrepository: {url: ssh://git@a/b}\n", `repository.knownHosts: is required with SSH`},
@@ -114,8 +133,8 @@ func TestParseSaysAll(t *testing.T) {
 
 // TestParseKeepsSecrets says what is wrong with a secret, and not the secret.
 func TestParseKeepsSecrets(t *testing.T) {
-	_, fs := Parse("n", []byte("role: server\ntoken: hunter2\nrepository: {url: https://a/b, password: \"hunter2\\n\", bearerToken: \"hunter2\\n\", sshKey: hunter2}\n"))
-	if len(fs) != 4 {
+	_, fs := Parse("n", []byte("role: server\ntoken: hunter2\nrepository: {url: https://a/b, password: \"hunter2\\n\", bearerToken: \"hunter2\\n\", sshKey: hunter2}\nauthority: {certificate: x, key: hunter2}\n"))
+	if len(fs) != 6 {
 		t.Errorf("got %d findings", len(fs))
 	}
 	for _, f := range fs {
@@ -128,6 +147,8 @@ func TestParseKeepsSecrets(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(serverYAML))
 	f.Add([]byte(agentYAML))
+	f.Add([]byte(furtherYAML))
+	f.Add([]byte("role: server\ntoken: abcdef.0123456789abcdef\n" + authorityYAML))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		n, fs := Parse("n", data)
 		if len(fs) > 0 {

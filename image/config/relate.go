@@ -13,18 +13,14 @@ import (
 func relate(w *walker, n Node, e ast.Expr) {
 	switch n.Role {
 	case Server:
-		if n.Server != "" {
-			w.find("Forbidden", locate(e, "server"), "", "belongs to an agent: a server is where agents join")
-		}
-		if n.Token != "" {
-			w.find("Forbidden", locate(e, "token"), "", "belongs to an agent: a server makes the tokens")
-		}
-		if len(n.CAHashes) > 0 {
-			w.find("Forbidden", locate(e, "caHashes"), "", "belongs to an agent")
-		}
 		relateServer(w, n, e)
+		if n.First() {
+			relateFirst(w, n, e)
+		} else {
+			relateFurther(w, n, e)
+		}
 	case Agent:
-		for name, set := range map[string]bool{"listen": n.Listen != "", "repository": n.Repository != nil, "externalURL": n.ExternalURL != ""} {
+		for name, set := range map[string]bool{"listen": n.Listen != "", "repository": n.Repository != nil, "externalURL": n.ExternalURL != "", "authority": n.Authority != nil} {
 			if set {
 				w.find("Forbidden", locate(e, name), "", "belongs to a server")
 			}
@@ -33,7 +29,7 @@ func relate(w *walker, n Node, e ast.Expr) {
 			w.find("Required", locate(e, "server"), "", "is required of an agent: where the API server is, such as https://192.0.2.1:6443")
 		}
 		if n.Token == "" {
-			w.find("Required", locate(e, "token"), "", "is required of an agent: 'writ token create' on a server prints one")
+			w.find("Required", locate(e, "token"), "", "is required of an agent: 'writ token create' on a server prints one, or it is that in the node.yaml of the first server")
 		}
 	}
 	if n.Network != nil {
@@ -41,6 +37,39 @@ func relate(w *walker, n Node, e ast.Expr) {
 			relateInterface(w, f, i, e)
 		}
 	}
+}
+
+// relateFirst is about a server that begins a cluster.
+func relateFirst(w *walker, n Node, e ast.Expr) {
+	if len(n.CAHashes) > 0 {
+		w.find("Forbidden", locate(e, "caHashes"), "", "vouches for a cluster that is there, and needs server beside it: where that is")
+	}
+	if n.Authority != nil {
+		relateAuthority(w, *n.Authority, e)
+	}
+}
+
+// relateFurther is about a server that joins others.
+func relateFurther(w *walker, n Node, e ast.Expr) {
+	for name, set := range map[string]bool{"repository": n.Repository != nil, "authority": n.Authority != nil} {
+		if set {
+			w.find("Forbidden", locate(e, name), "", "is handed over by the cluster when a server joins it: leave it out beside server")
+		}
+	}
+	if n.Token == "" {
+		w.find("Required", locate(e, "token"), "", "is required to join as a server: 'writ token create --role server' prints one")
+	}
+	if len(n.CAHashes) == 0 {
+		w.find("Required", locate(e, "caHashes"), "", "are required to join as a server, which is given the keys of the cluster: 'writ image configure --kubeconfig' and 'writ token create' print the hash")
+	}
+	if host, _, err := net.SplitHostPort(n.Listen); err == nil && loopback(host) {
+		w.find("Invalid", locate(e, "listen"), "", "must be an address that the other servers reach, such as 0.0.0.0:6443")
+	}
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func relateServer(w *walker, n Node, e ast.Expr) {

@@ -179,6 +179,9 @@ func shown(e ast.Expr, path string) string {
 			text = s
 		}
 	}
+	if strings.Contains(text, "-----BEGIN") {
+		return "" // it may be a key in the wrong place
+	}
 	if r := []rune(text); len(r) > 64 {
 		text = string(r[:64]) + "..."
 	}

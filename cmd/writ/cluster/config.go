@@ -49,6 +49,11 @@ type Config struct {
 	PeerAddress string
 	// Join is the cluster that this server becomes one of.
 	Join Join
+	// Authority is a folder with ca.crt and ca.key that the cluster begins with;
+	// "": it makes its own.
+	Authority string
+	// FirstToken is one by which nodes join a cluster that begins; "" none.
+	FirstToken string
 	// Still leaves out controllers, scheduler and reconciler: the API alone,
 	// where objects stay as they were written. For comparisons.
 	Still bool

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -108,7 +109,13 @@ func (p *ControlPlane) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	if err := p.adopt(); err != nil {
+		return err
+	}
 	if err := p.openMembers(ctx); err != nil {
+		return err
+	}
+	if err := p.noteBeginning(); err != nil {
 		return err
 	}
 	listeners, err := p.listeners(ctx)
@@ -280,6 +287,9 @@ func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
 	if err := p.ground(ctx); err != nil {
 		return fmt.Errorf("write the cluster's own objects: %w", err)
 	}
+	if err := p.seedToken(ctx); err != nil {
+		return err
+	}
 	select {
 	case <-p.definitions.Ready():
 	case <-ctx.Done():
@@ -418,6 +428,9 @@ func (p *ControlPlane) hosts() []string {
 	}
 	if ip := p.cfg.hostAddress(); ip.IsValid() {
 		hosts = append(hosts, ip.String())
+	}
+	if u, err := url.Parse(p.cfg.ExternalURL); err == nil && u.Hostname() != "" {
+		hosts = append(hosts, u.Hostname())
 	}
 	return hosts
 }

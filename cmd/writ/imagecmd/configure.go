@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/writ-os/writ/image/config"
 	"github.com/writ-os/writ/image/esp"
@@ -14,27 +15,74 @@ import (
 // Configure writes a node.yaml into a disk, a file or a device, for its first
 // start. With findings nothing is written.
 func Configure(image, node string) (config.Node, []v1alpha1.Finding, error) {
+	data, n, findings, err := readNode(node, time.Now())
+	if err != nil || len(findings) > 0 {
+		return n, findings, err
+	}
+	d, err := openDisk(image)
+	if err != nil {
+		return n, nil, err
+	}
+	if n.First() && n.Authority == nil && d.hasAuthority() {
+		err = fmt.Errorf("%s has the authority of a cluster, made with a kubeconfig that would be of no use: %s has none; make both anew with --kubeconfig", image, node)
+	} else {
+		err = d.put(data)
+	}
+	return n, nil, errors.Join(err, d.close())
+}
+
+// readNode reads and checks a node.yaml.
+func readNode(node string, now time.Time) ([]byte, config.Node, []v1alpha1.Finding, error) {
 	data, err := os.ReadFile(node)
 	if err != nil {
-		return config.Node{}, nil, fmt.Errorf("read configuration: %w", err)
+		return nil, config.Node{}, nil, fmt.Errorf("read configuration: %w", err)
 	}
-	n, findings := config.Parse(filepath.Clean(node), data)
-	if len(findings) > 0 {
-		return n, findings, nil
+	name := filepath.Clean(node)
+	n, findings := config.Parse(name, data)
+	if len(findings) == 0 {
+		findings = config.Expired(name, data, n, now)
 	}
+	return data, n, findings, nil
+}
+
+// diskFile is a disk whose EFI system partition is written to.
+type diskFile struct {
+	file           *os.File
+	name           string
+	offset, length int64
+}
+
+func openDisk(image string) (*diskFile, error) {
 	f, kind, size, err := open(image, os.O_RDWR)
 	if err != nil {
-		return n, nil, fmt.Errorf("open image: %w", err)
+		return nil, fmt.Errorf("open image: %w", err)
 	}
 	if kind != Disk {
-		return n, nil, errors.Join(fmt.Errorf("%s is a %s: nodes are configured by the disk that they start from", image, kind), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s is a %s: nodes are configured by the disk that they start from", image, kind), f.Close())
 	}
 	offset, length, err := esp.Locate(f, size)
-	if err == nil {
-		err = esp.Put(f, offset, length, config.ESPPath, data)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("configure %s: %w", image, err), f.Close())
 	}
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return n, nil, fmt.Errorf("configure %s: %w", image, err)
-	}
-	return n, nil, nil
+	return &diskFile{file: f, name: image, offset: offset, length: length}, nil
 }
+
+// hasAuthority says that the node.yaml on the disk has one, with its key.
+func (d *diskFile) hasAuthority() bool {
+	data, err := esp.Get(d.file, d.offset, d.length, config.ESPPath)
+	if err != nil {
+		return false // nothing that a machine would begin with
+	}
+	n, findings := config.Parse(config.Name, data)
+	return len(findings) == 0 && n.Authority != nil
+}
+
+// put writes the node.yaml, and has it on the disk when it returns.
+func (d *diskFile) put(data []byte) error {
+	if err := errors.Join(esp.Put(d.file, d.offset, d.length, config.ESPPath, data), d.file.Sync()); err != nil {
+		return fmt.Errorf("configure %s: %w", d.name, err)
+	}
+	return nil
+}
+
+func (d *diskFile) close() error { return d.file.Close() }

@@ -1,9 +1,11 @@
 // Package imagecmd is what `writ image` does with images that were built: it
 // looks into disks and bundles, proves them, and writes into a disk who the
-// machine is that will start from it.
+// machine is that will start from it, with the authority of the cluster that a
+// first server begins.
 //
 // It watches nothing. It owns nothing: of an image it changes /writ/node.yaml of
-// the EFI system partition, and nothing else.
+// the EFI system partition, and nothing else. A kubeconfig that it makes takes
+// the place of no other file.
 package imagecmd
 
 import (

@@ -81,27 +81,11 @@ func Create(ctx context.Context, c client.Interface, role Role, description stri
 	if err != nil {
 		return nil, fmt.Errorf("make token: %w", err)
 	}
-	id, secret, _ := strings.Cut(text, ".")
-	s := &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: tokenutil.BootstrapTokenSecretName(id)},
-		Type:       bootstrapapi.SecretTypeBootstrapToken,
-		Data: map[string][]byte{
-			bootstrapapi.BootstrapTokenIDKey:               []byte(id),
-			bootstrapapi.BootstrapTokenSecretKey:           []byte(secret),
-			bootstrapapi.BootstrapTokenUsageAuthentication: []byte("true"),
-			bootstrapapi.BootstrapTokenUsageSigningKey:     []byte("true"),
-			bootstrapapi.BootstrapTokenExtraGroupsKey:      []byte(role.group()),
-		},
-	}
 	made := &Made{Token: text, Server: server, CAHash: hash, Role: role}
 	if ttl > 0 {
 		made.Expires = now.Add(ttl).UTC().Truncate(time.Second)
-		s.Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(made.Expires.Format(time.RFC3339))
 	}
-	if description != "" {
-		s.Data[bootstrapapi.BootstrapTokenDescriptionKey] = []byte(description)
-	}
+	s := bootstrap.NewSecret(text, role.group(), description, made.Expires)
 	if _, err := client.Create(ctx, c, s, client.WriteOptions{}); err != nil {
 		return nil, fmt.Errorf("make token: %w", err)
 	}

@@ -1,7 +1,9 @@
 package pki
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -36,6 +38,18 @@ func fill(f *os.File, data []byte, mode os.FileMode) error {
 		return err
 	}
 	return f.Close()
+}
+
+// RemoveFile removes a file for good before it returns. One that is not there
+// is removed.
+func RemoveFile(path string) error {
+	if err := os.Remove(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 // syncDir makes a rename last.

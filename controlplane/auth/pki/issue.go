@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"net"
 	"sync"
@@ -124,7 +123,7 @@ func (a *Authority) issue(tmpl *x509.Certificate, ttl time.Duration) (*KeyPair, 
 	if err != nil {
 		return nil, err
 	}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	certPEM := encodeCert(der)
 	return &KeyPair{CertPEM: certPEM, KeyPEM: keyPEM, Leaf: leaf, key: key}, nil
 }
 

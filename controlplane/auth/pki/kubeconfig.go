@@ -43,13 +43,15 @@ func (a *Authority) Write(f File) (*KeyPair, error) {
 	return pair, WriteFile(f.Path, data, f.Mode)
 }
 
-// Kubeconfig returns a kubeconfig with everything it needs inside. For a server
-// that is named, it asks for the certificate of this authority: by its own name
-// the server may have one for people, of a CA that is not in here.
+// Kubeconfig returns a kubeconfig with everything it needs inside. It asks for
+// the certificate of this authority, by the name that all its servers have: by
+// its own name a server may have one for people, of a CA that is not in here,
+// and an address may be that of a router before it. Loopback is always the
+// server itself.
 func (a *Authority) Kubeconfig(server, user string, pair *KeyPair) ([]byte, error) {
 	cfg := clientcmdapi.NewConfig()
 	cluster := &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: a.pem}
-	if u, err := url.Parse(server); err == nil && net.ParseIP(u.Hostname()) == nil {
+	if u, err := url.Parse(server); err == nil && !net.ParseIP(u.Hostname()).IsLoopback() {
 		cluster.TLSServerName = "kubernetes"
 	}
 	cfg.Clusters["writ"] = cluster

@@ -1,7 +1,7 @@
 // Package pki is the cluster's own certificate authority: it makes the CA once
-// and keeps it, issues client and serving certificates from it, keeps the
-// signing key of service-account tokens, and writes the credential files that
-// people and tools use.
+// and keeps it, or keeps one that was made before (Make, Adopt), issues client
+// and serving certificates from it, keeps the signing key of service-account
+// tokens, and writes the credential files that people and tools use.
 //
 // It owns the folder it is given:
 //
@@ -59,11 +59,14 @@ type Authority struct {
 	saKey *ecdsa.PrivateKey
 }
 
+// ownCA are the files of the cluster's CA.
+var ownCA = names{cert: caCertFile, key: caKeyFile, common: "writ-ca"}
+
 // Open reads the authority of a folder, and makes what is missing. A CA whose
 // key or certificate alone is missing is an error and not made again: every
 // credential issued before would turn invalid.
 func Open(cfg Config) (*Authority, error) {
-	a, err := openCA(cfg, names{cert: caCertFile, key: caKeyFile, common: "writ-ca"})
+	a, err := openCA(cfg, ownCA)
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +170,14 @@ func (a *Authority) makeCA(key *ecdsa.PrivateKey) error {
 			return err
 		}
 	}
+	if err := a.sign(key); err != nil {
+		return err
+	}
+	return WriteFile(a.path(a.names.cert), a.pem, 0o644)
+}
+
+// sign makes the certificate of the CA's key.
+func (a *Authority) sign(key *ecdsa.PrivateKey) error {
 	serial, err := serialNumber()
 	if err != nil {
 		return err
@@ -189,12 +200,12 @@ func (a *Authority) makeCA(key *ecdsa.PrivateKey) error {
 	if err != nil {
 		return fmt.Errorf("parse CA certificate: %w", err)
 	}
-	a.cert, a.key, a.pem = cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return WriteFile(a.path(a.names.cert), a.pem, 0o644)
+	a.cert, a.key, a.pem = cert, key, encodeCert(der)
+	return nil
 }
 
 func (a *Authority) makeKey(name string) (*ecdsa.PrivateKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := generateKey()
 	if err != nil {
 		return nil, fmt.Errorf("generate %s: %w", name, err)
 	}
@@ -204,6 +215,8 @@ func (a *Authority) makeKey(name string) (*ecdsa.PrivateKey, error) {
 	}
 	return key, WriteFile(a.path(name), data, 0o600)
 }
+
+func generateKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
 func (a *Authority) loadKey(name string) (*ecdsa.PrivateKey, error) {
 	data, err := os.ReadFile(a.path(name))
@@ -227,6 +240,10 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 		return nil, fmt.Errorf("encode key: %w", err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+}
+
+func encodeCert(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func parseCert(data []byte) (*x509.Certificate, error) {

@@ -283,8 +283,9 @@ func TestKeeper(t *testing.T) {
 	})
 }
 
-// TestKubeconfigOfName: a server that is called by name is asked for the
-// certificate that the authority in the kubeconfig has issued.
+// TestKubeconfigOfName: a server that is called by a name, or by an address that
+// may be a router's, is asked for the certificate that the authority in the
+// kubeconfig has issued.
 func TestKubeconfigOfName(t *testing.T) {
 	a, err := Open(Config{Dir: t.TempDir()})
 	if err != nil {
@@ -295,7 +296,7 @@ func TestKubeconfigOfName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for server, want := range map[string]string{
-		"https://192.0.2.1:6443": "", "https://[2001:db8::1]:6443": "", "https://api.example.com:6443": "kubernetes",
+		"https://127.0.0.1:6443": "", "https://[::1]:6443": "", "https://192.0.2.1:6443": "kubernetes", "https://api.example.com:6443": "kubernetes",
 	} {
 		data, err := a.Kubeconfig(server, "jane", pair)
 		if err != nil {

@@ -186,7 +186,7 @@ func (a *Authority) Sign(csr *certificatesv1.CertificateSigningRequest, longest 
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", csr.Name, err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+	return encodeCert(der), nil
 }
 
 // Year is upstream's default of --cluster-signing-duration.

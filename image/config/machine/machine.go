@@ -125,7 +125,11 @@ func (m *Machine) become(c config.Choice) error {
 	if err != nil {
 		return err
 	}
-	plan := config.Decide(c.Node, config.Facts{Name: name})
+	authority, err := os.ReadFile(m.path(config.AuthorityFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for the authority of the cluster: %w", err)
+	}
+	plan := config.Decide(c.Node, config.Facts{Name: name, Authority: authority})
 	for _, f := range plan.Files {
 		if err := m.write(f); err != nil {
 			return err

@@ -29,7 +29,8 @@ func waiting(c config.Choice) string {
   virtual machines: the SMBIOS string io.systemd.credential:node.config=...
     (qemu: -smbios type=11,value=io.systemd.credential.binary:node.config=BASE64)
 The shortest one of a first machine is "role: server". One that joins has
-"role: agent", "server: https://FIRST:6443", and the token of 'writ token create'.
+"role: agent" or "role: server", "server: https://FIRST:6443", and the token and
+caHashes that 'writ token create' prints.
 `)
 	return b.String()
 }
@@ -42,6 +43,8 @@ func started(c config.Choice, p config.Plan, steps []config.Step) string {
 	switch {
 	case n.Role == config.Agent:
 		fmt.Fprintf(&b, "a node of the cluster at %s\n", n.Server)
+	case !n.First():
+		fmt.Fprintf(&b, "a server of the cluster that has one at %s\n", n.Server)
 	case n.Repository == nil:
 		b.WriteString("a server that keeps the cluster's repository itself\n")
 	default:
@@ -54,6 +57,9 @@ func started(c config.Choice, p config.Plan, steps []config.Step) string {
 	}
 	if slices.ContainsFunc(steps, func(s config.Step) bool { return s.Op == config.Overwrite }) {
 		b.WriteString("what is secret in it is erased from the EFI system partition\n")
+	}
+	for _, text := range p.Warnings {
+		b.WriteString(text + "\n")
 	}
 	for _, s := range c.Ignored {
 		fmt.Fprintf(&b, "%s says something else and does not count: give it a higher generation than %d if it should\n", s.Where, n.Generation)
