@@ -156,7 +156,7 @@ func (g *guest) follow(limit time.Duration, what string, done func(image, phase,
 	g.t.Helper()
 	last := ""
 	g.eventually(limit, what, func() error {
-		n, err := g.node()
+		n, err := g.node("one")
 		if err != nil {
 			return err
 		}

@@ -57,8 +57,22 @@ func firmware(t *testing.T) []string {
 	return []string{"-drive", "if=pflash,format=raw,readonly=on,file=" + code, "-drive", "if=pflash,format=raw,file=" + own}
 }
 
-// start turns the machine on. It is turned off with the test.
+// start turns on a machine with a network of its own.
 func start(t *testing.T, disk string, args ...string) *guest {
+	t.Helper()
+	return startOn(t, disk, func(g *guest) []string {
+		return []string{"-netdev", g.nat("n0"), "-device", "virtio-net-pci,netdev=n0"}
+	}, args...)
+}
+
+// nat is a network behind the host, which reaches two ports of the guest at
+// 10.0.2.15.
+func (g *guest) nat(id string) string {
+	return fmt.Sprintf("user,id=%s,hostfwd=tcp:127.0.0.1:%d-:6443,hostfwd=tcp:127.0.0.1:%d-:30080", id, g.api, g.web)
+}
+
+// startOn turns the machine on. It is turned off with the test.
+func startOn(t *testing.T, disk string, network func(g *guest) []string, args ...string) *guest {
 	t.Helper()
 	g := &guest{t: t, api: freePort(t), web: freePort(t), console: filepath.Join(t.TempDir(), "console"),
 		http: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
@@ -70,8 +84,7 @@ func start(t *testing.T, disk string, args ...string) *guest {
 		"-accel", "kvm", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max,cx16=off", "-smp", "2", "-m", "2G", "-nodefaults", "-no-user-config", "-display", "none",
 		"-serial", "file:" + g.console, "-device", "virtio-rng-pci",
 		"-drive", "file=" + disk + ",if=none,id=d0,format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=d0",
-		"-netdev", fmt.Sprintf("user,id=n0,hostfwd=tcp:127.0.0.1:%d-:6443,hostfwd=tcp:127.0.0.1:%d-:30080", g.api, g.web), "-device", "virtio-net-pci,netdev=n0",
-	}, args...)...)
+	}, append(network(g), args...)...)...)
 	var said strings.Builder
 	cmd.Stderr = &said
 	g.began = time.Now()
@@ -143,20 +156,20 @@ func (g *guest) read(url string) ([]byte, error) {
 	return b, err
 }
 
-// node is the guest as its cluster knows it.
-func (g *guest) node() (*corev1.Node, error) {
+// node is a machine as the guest's cluster knows it.
+func (g *guest) node(name string) (*corev1.Node, error) {
 	var n corev1.Node
-	return &n, g.get("/api/v1/nodes/one", &n)
+	return &n, g.get("/api/v1/nodes/"+name, &n)
 }
 
 var errNotReady = errors.New("the node is not ready")
 
-// ready waits until the cluster says that its node is ready.
-func (g *guest) ready(limit time.Duration) {
+// ready waits until the cluster answers, and says that a node is ready.
+func (g *guest) ready(limit time.Duration, name string) {
 	g.t.Helper()
 	g.eventually(limit, "the API answers", func() error { return g.get("/readyz", nil) })
-	g.eventually(limit, "the node is ready", func() error {
-		n, err := g.node()
+	g.eventually(limit, "the node "+name+" is ready", func() error {
+		n, err := g.node(name)
 		if err == nil && !ready(n) {
 			err = errNotReady
 		}
@@ -174,14 +187,14 @@ func ready(n *corev1.Node) bool {
 }
 
 // memory prints what the whole machine takes, as its node measures it.
-func (g *guest) memory() {
+func (g *guest) memory(name string) {
 	g.t.Helper()
 	var s struct {
 		Node struct {
 			Memory struct{ UsageBytes, WorkingSetBytes, RSSBytes float64 }
 		}
 	}
-	g.eventually(time.Minute, "the node is measured", func() error { return g.get("/api/v1/nodes/one/proxy/stats/summary", &s) })
+	g.eventually(time.Minute, "the node "+name+" is measured", func() error { return g.get("/api/v1/nodes/"+name+"/proxy/stats/summary", &s) })
 	const mib = 1 << 20
 	m := s.Node.Memory
 	g.step("    memory: %.0f MiB in use with caches, %.0f MiB working set, %.0f MiB anonymous", m.UsageBytes/mib, m.WorkingSetBytes/mib, m.RSSBytes/mib)

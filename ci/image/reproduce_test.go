@@ -36,8 +36,8 @@ func TestReproducible(t *testing.T) {
 	repo.publish("Let everybody read")
 	node := fmt.Sprintf("role: server\nnodeName: one\nrepository: {url: %q}\n", repo.url+"/git/cluster.git")
 	g := start(t, first.disk(t), append(direct(t, first), credential(t, node)...)...)
-	g.ready(10 * time.Minute)
-	g.memory()
+	g.ready(10*time.Minute, "one")
+	g.memory("one")
 }
 
 // direct are the arguments by which QEMU starts the kernel of a version itself,

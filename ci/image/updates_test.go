@@ -42,10 +42,10 @@ func TestUpdates(t *testing.T) {
 	disk := a.disk(t)
 	configure(t, disk, fmt.Sprintf("role: server\nnodeName: one\nrepository: {url: %q}\n", repo.url+"/git/cluster.git"))
 	g := start(t, disk, uefi...)
-	g.ready(10 * time.Minute)
+	g.ready(10*time.Minute, "one")
 	g.commit(10*time.Minute, first, v1alpha1.CommitHealthy)
 	g.answers()
-	g.memory()
+	g.memory("one")
 
 	t.Log("the next version")
 	repo.write("image.yaml", repo.offer(b))
@@ -94,13 +94,18 @@ func runs(v version) func(image, phase, failed string, p *v1alpha1.NodePool) boo
 	}
 }
 
-func configure(t *testing.T, disk, node string) {
+func writeNode(t *testing.T, node string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "node.yaml")
 	if err := os.WriteFile(name, []byte(node), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, found, err := imagecmd.Configure(disk, name); err != nil || len(found) > 0 {
+	return name
+}
+
+func configure(t *testing.T, disk, node string) {
+	t.Helper()
+	if _, found, err := imagecmd.Configure(disk, writeNode(t, node)); err != nil || len(found) > 0 {
 		t.Fatalf("%v, %v", found, err)
 	}
 }
