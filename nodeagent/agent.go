@@ -13,7 +13,8 @@
 //
 // When its context ends, or it is killed, the containers go on running; the
 // next agent finds them and carries on. It never stops a container because it
-// cannot reach the server.
+// cannot reach the server. While another machine is the node of its name it
+// writes nothing and runs the pods of its directory alone.
 package nodeagent
 
 import (
@@ -39,6 +40,7 @@ import (
 	"github.com/writ-os/writ/nodeagent/runtime"
 	"github.com/writ-os/writ/nodeagent/server"
 	"github.com/writ-os/writ/nodeagent/stats"
+	"github.com/writ-os/writ/nodeagent/twin"
 	"github.com/writ-os/writ/nodeagent/volume"
 )
 
@@ -91,6 +93,8 @@ type Config struct {
 
 	// simulated leaves out everything that touches the machine.
 	simulated bool
+	// machine is this one, in tests of two.
+	machine twin.Machine
 }
 
 // Server says how the agent serves.
@@ -109,6 +113,8 @@ type Agent struct {
 	pods    *pod.Pods
 	machine machine
 	volumes *volume.Mounter
+	name    *twin.Name
+	claimed chan struct{} // closed when this machine may be the node
 }
 
 // New returns an agent; it starts nothing.
@@ -119,9 +125,10 @@ func New(cfg Config) *Agent {
 	if cfg.StaticDir == "" && cfg.DataDir != "" {
 		cfg.StaticDir = filepath.Join(cfg.DataDir, "manifests")
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, events: client.NewRecorder(cfg.Client, "kubelet", cfg.NodeName)}
+	a := &Agent{cfg: cfg, log: cfg.Log, events: client.NewRecorder(cfg.Client, "kubelet", cfg.NodeName), claimed: make(chan struct{})}
 	a.events.Log = cfg.Log
 	a.machine = readMachine(cfg)
+	a.name = twin.New(twin.Config{NodeName: cfg.NodeName, Client: cfg.Client, Machine: a.machine.identity(), Log: cfg.Log})
 	pods := pod.Config{
 		NodeName: cfg.NodeName, HostIPs: []string{cfg.NodeIP},
 		Runtime: cfg.Runtime, Images: cfg.Runtime, Puller: image.NewPuller(cfg.Runtime, 0),
@@ -195,8 +202,14 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		return a.source(ctx)
 	})
-	g.Go(func() error { return a.keepNode(ctx) })
-	g.Go(func() error { return a.keepLease(ctx) })
+	g.Go(func() error {
+		if a.name.Wait(ctx) == nil {
+			close(a.claimed)
+		}
+		return nil
+	})
+	g.Go(func() error { return a.once(ctx, a.keepNode) })
+	g.Go(func() error { return a.once(ctx, a.keepLease) })
 	if a.cfg.Server.Addr != "" {
 		g.Go(func() error { return a.serve(ctx) })
 	}
@@ -204,6 +217,16 @@ func (a *Agent) Run(ctx context.Context) error {
 		g.Go(func() error { return a.collectImages(ctx) })
 	}
 	return g.Wait()
+}
+
+// once does what the node alone may do, as soon as this machine is it.
+func (a *Agent) once(ctx context.Context, do func(context.Context) error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-a.claimed:
+		return do(ctx)
+	}
 }
 
 func (a *Agent) check() error {

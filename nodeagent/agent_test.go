@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/writ-os/writ/nodeagent/image"
 	"github.com/writ-os/writ/nodeagent/runtime"
 	"github.com/writ-os/writ/nodeagent/runtime/fake"
+	"github.com/writ-os/writ/nodeagent/twin"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -283,5 +285,81 @@ func TestNodeStatusHeartbeat(t *testing.T) {
 	third := nodeStatus(second, o)
 	if c := find(third, corev1.NodeReady); heartbeatOnly(second, third) || c.Status != corev1.ConditionFalse || !c.LastTransitionTime.Time.Equal(o.now) {
 		t.Errorf("%+v", c)
+	}
+}
+
+// An agent does not take over the Node of another machine that lives, and one
+// whose Node was taken over ends: its containers go on.
+func TestTwoMachinesOfOneName(t *testing.T) {
+	first, second := twin.Machine{ID: "1"}, twin.Machine{ID: "2"}
+	n := newFakeNode(t, fake.Config{}, func(c *Config) { c.machine = first })
+	registered := func(id string) func() bool {
+		return func() bool {
+			node, err := client.Get[*corev1.Node](t.Context(), n.api, schema.Key{Name: "n1"})
+			return err == nil && node.Status.NodeInfo.MachineID == id
+		}
+	}
+	eventually(t, "the first is the node", registered("1"))
+	n.create(testPod("a", nil))
+	n.await("a", "ready", runningReady)
+
+	dir := t.TempDir()
+	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: own}\nspec:\n  containers:\n  - {name: c, image: a:1}\n"
+	if err := os.WriteFile(filepath.Join(dir, "own.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := fake.New(fake.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	agent := New(Config{NodeName: "n1", NodeIP: "127.0.0.2", Client: n.api, Cache: n.api.Cache(), Runtime: other, Network: newFakeNetwork(2), StaticDir: dir, simulated: true, machine: second})
+	go func() { done <- agent.Run(ctx) }()
+	eventually(t, "the second runs its own pod", func() bool { l, _ := other.List(t.Context(), ""); return len(l) > 0 })
+	time.Sleep(300 * time.Millisecond)
+	if !registered("1")() {
+		t.Error("the second has the node of the first")
+	}
+	if pods := agent.Pods().List(); len(pods) != 1 || pods[0].Name != "own-n1" {
+		t.Errorf("the second runs the pods of the first: %d", len(pods))
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+
+	// Somebody gives the name to the second, and it is what writes the lease.
+	away := New(Config{NodeName: "n2", NodeIP: "127.0.0.3", Client: n.api, Cache: n.api.Cache(), Runtime: fake.New(fake.Config{}), Network: newFakeNetwork(3), simulated: true, machine: first})
+	go func() { done <- away.Run(t.Context()) }()
+	eventually(t, "n2 has a lease", func() bool {
+		_, err := client.Get[*coordinationv1.Lease](t.Context(), n.api, schema.Key{Namespace: "kube-node-lease", Name: "n2"})
+		node, nerr := client.Get[*corev1.Node](t.Context(), n.api, schema.Key{Name: "n2"})
+		return err == nil && nerr == nil && node.Status.NodeInfo.MachineID == "1"
+	})
+	for range 20 { // until nobody has written to it in between
+		node, err := client.Get[*corev1.Node](t.Context(), n.api, schema.Key{Name: "n2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node = node.DeepCopy()
+		node.Status.NodeInfo.MachineID = "2"
+		l, err := client.Get[*coordinationv1.Lease](t.Context(), n.api, schema.Key{Namespace: "kube-node-lease", Name: "n2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = client.Update(t.Context(), n.api, node, client.WriteOptions{Subresource: "status"}); err == nil {
+			l = l.DeepCopy()
+			l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+			_, err = client.Update(t.Context(), n.api, l, client.WriteOptions{FieldManager: "other"})
+		}
+		if err == nil {
+			break
+		}
+	}
+	select {
+	case err := <-done:
+		if want := "another machine at 127.0.0.3 is node n2 (machine ID 2), so this one (machine ID 1) is not: give one of them another name, by nodeName in node.yaml or --node-name"; !isTaken(err) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("the first: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the first goes on")
 	}
 }

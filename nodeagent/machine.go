@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/writ-os/writ/nodeagent/twin"
 )
 
 // machine is what the node's hardware and system are. It is read once.
@@ -27,9 +29,13 @@ func readMachine(cfg Config) machine {
 	if cfg.DataDir != "" && unix.Statfs(existing(cfg.DataDir), &st) == nil {
 		m.disk = int64(st.Blocks) * st.Bsize
 	}
+	me := cfg.machine
+	if me == (twin.Machine{}) {
+		me = twin.This()
+	}
 	m.info = corev1.NodeSystemInfo{
-		MachineID:        firstLine("/etc/machine-id"),
-		SystemUUID:       firstLine("/sys/class/dmi/id/product_uuid"),
+		MachineID:        me.ID,
+		SystemUUID:       me.UUID,
 		BootID:           firstLine("/proc/sys/kernel/random/boot_id"),
 		KernelVersion:    firstLine("/proc/sys/kernel/osrelease"),
 		OSImage:          osImage(),
@@ -39,6 +45,11 @@ func readMachine(cfg Config) machine {
 		Architecture:     goruntime.GOARCH,
 	}
 	return m
+}
+
+// identity is what tells this machine from another one of its name.
+func (m *machine) identity() twin.Machine {
+	return twin.Machine{ID: m.info.MachineID, UUID: m.info.SystemUUID}
 }
 
 // KubernetesVersion is the level of the API that the agent speaks.

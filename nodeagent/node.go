@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	goruntime "runtime"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/nodeagent/image"
+	"github.com/writ-os/writ/nodeagent/twin"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -60,12 +62,22 @@ func (a *Agent) keepNode(ctx context.Context) error {
 			failures = 0
 			continue
 		}
+		if isTaken(err) {
+			return err
+		}
 		node = nil // read it again: it may have been deleted, or changed by others
 		if failures++; failures == 1 || failures%10 == 0 {
 			a.log.Warn("report node", "node", a.cfg.NodeName, "err", err)
 		}
 		timer.Reset(min(time.Duration(failures)*200*time.Millisecond, statusLook))
 	}
+}
+
+// isTaken says whether another machine is the node. The agent ends then, its
+// containers go on, and the next agent waits before it does anything.
+func isTaken(err error) bool {
+	var t *twin.TakenError
+	return errors.As(err, &t)
 }
 
 // register makes the Node object, or brings the labels of the one that is
@@ -87,6 +99,9 @@ func (a *Agent) register(ctx context.Context) (*corev1.Node, error) {
 		return created, nil
 	}
 	if err != nil {
+		return nil, fmt.Errorf("register node: %w", err)
+	}
+	if err := a.name.Mine(node); err != nil {
 		return nil, fmt.Errorf("register node: %w", err)
 	}
 	for k, v := range labels {
@@ -205,6 +220,12 @@ func (a *Agent) keepLease(ctx context.Context) error {
 		if lease, err = a.renew(ctx, lease); err == nil || ctx.Err() != nil {
 			failures = 0
 			continue
+		}
+		// Nobody else writes it but another machine of this name.
+		if apierrors.IsConflict(err) {
+			if err := a.name.Check(ctx); isTaken(err) {
+				return fmt.Errorf("renew lease: %w", err)
+			}
 		}
 		if failures++; failures == 1 || failures%10 == 0 {
 			a.log.Warn("renew lease", "node", a.cfg.NodeName, "err", err)

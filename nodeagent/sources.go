@@ -41,6 +41,11 @@ func (a *Agent) source(ctx context.Context) error {
 	sub, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.claimed: // pods of another machine of this name are not ours
+		}
 		if s, ok := a.cfg.Cache.(syncer); ok && s.WaitSynced(ctx) != nil {
 			return
 		}

@@ -49,6 +49,9 @@ running, for tests of scale.`,
 			if err != nil {
 				return err
 			}
+			screen := newScreen()
+			defer screen.close()
+			log = screen.log(log)
 			cfg, err := f.config(log)
 			if err != nil {
 				return err
@@ -61,7 +64,7 @@ running, for tests of scale.`,
 				g, ctx := errgroup.WithContext(cmd.Context())
 				g.Go(func() error { return n.Run(ctx) })
 				g.Go(func() error { return notifyReady(ctx, n.Ready()) })
-				return g.Wait()
+				return screen.end(cmd.Context(), g.Wait())
 			case "fake":
 				return cluster.Simulate(cmd.Context(), node, count)
 			}

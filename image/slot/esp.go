@@ -103,6 +103,10 @@ func (d *Dir) Create(name string, r io.Reader) error {
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
+	if errors.Is(err, unix.ENOSPC) {
+		_ = d.root.Remove(name) //nolint:errcheck // half a file counts for nothing; the next one takes its place
+		return fmt.Errorf("the EFI partition is full: remove from it what is not of Writ (%w)", err)
+	}
 	return err
 }
 

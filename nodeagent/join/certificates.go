@@ -6,6 +6,7 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"net"
+	"net/http"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/client-go/kubernetes"
@@ -15,23 +16,47 @@ import (
 	"k8s.io/client-go/util/certificate"
 )
 
-// open reads what is there of both certificates.
-func (m *Member) open() (err error) {
-	if m.client, err = m.manager(clientPair, certificatesv1.KubeAPIServerClientKubeletSignerName, m.clientRequest, certificate.DefaultKubeletClientGetUsages, m.asking); err != nil {
+// open begins with what is there of both certificates.
+func (m *Member) open() error {
+	client, err := m.manager(clientPair, certificatesv1.KubeAPIServerClientKubeletSignerName, m.clientRequest, certificate.DefaultKubeletClientGetUsages, m.asking)
+	if err != nil {
 		return fmt.Errorf("open client certificate: %w", err)
 	}
-	if m.serving, err = m.manager(servingPair, certificatesv1.KubeletServingSignerName, m.servingRequest, certificate.DefaultKubeletServingGetUsages, m.asNode); err != nil {
+	serving, err := m.manager(servingPair, certificatesv1.KubeletServingSignerName, m.servingRequest, certificate.DefaultKubeletServingGetUsages, m.asNode)
+	if err != nil {
 		return fmt.Errorf("open serving certificate: %w", err)
 	}
+	m.mu.Lock()
+	oldClient, oldServing := m.client, m.serving
+	m.client, m.serving = client, serving
+	m.mu.Unlock()
+	for _, old := range []certificate.Manager{oldClient, oldServing} {
+		if old != nil {
+			old.Stop()
+		}
+	}
+	client.Start()
+	serving.Start()
 	return nil
 }
 
+// pairs are the managers of both certificates; nil before they were opened.
+func (m *Member) pairs() (client, serving certificate.Manager) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.client, m.serving
+}
+
 func (m *Member) manager(pair, signer string, template func() *x509.CertificateRequest, usages func(any) []certificatesv1.KeyUsage, as certificate.ClientsetFunc) (certificate.Manager, error) {
+	if err := m.setAside(pair); err != nil {
+		return nil, err
+	}
 	store, err := certificate.NewFileStore(pair, m.cfg.Dir, m.cfg.Dir, "", "")
 	if err != nil {
 		return nil, err
 	}
-	return certificate.NewManager(&certificate.Config{Name: pair, SignerName: signer, GetTemplate: template, GetUsages: usages, CertificateStore: store, ClientsetFn: as})
+	keep := keeping{store, m.cfg.Dir, pair, &m.why}
+	return certificate.NewManager(&certificate.Config{Name: pair, SignerName: signer, GetTemplate: template, GetUsages: usages, CertificateStore: keep, ClientsetFn: as})
 }
 
 // asking is who asks for a client certificate: the node itself as long as it
@@ -40,7 +65,8 @@ func (m *Member) asking(current *tls.Certificate) (kubernetes.Interface, error) 
 	if current != nil {
 		return m.asNode(current)
 	}
-	return clientset(&rest.Config{Host: m.cfg.Server, UserAgent: userAgent, BearerToken: m.cfg.Token, TLSClientConfig: rest.TLSClientConfig{CAFile: m.file(caFile)}})
+	return clientset(&rest.Config{Host: m.cfg.Server, UserAgent: userAgent, BearerToken: m.cfg.Token, TLSClientConfig: rest.TLSClientConfig{CAFile: m.file(caFile)},
+		WrapTransport: func(rt http.RoundTripper) http.RoundTripper { return asked{rt, m} }})
 }
 
 func (m *Member) asNode(*tls.Certificate) (kubernetes.Interface, error) {
@@ -87,7 +113,7 @@ func (m *Member) clientRequest() *x509.CertificateRequest {
 }
 
 func (m *Member) servingRequest() *x509.CertificateRequest {
-	if m.client.Current() == nil {
+	if client, _ := m.pairs(); client == nil || client.Current() == nil {
 		return nil // nobody could ask for it
 	}
 	r := &x509.CertificateRequest{Subject: m.subject(), DNSNames: []string{m.cfg.NodeName}}

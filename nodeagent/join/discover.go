@@ -46,13 +46,13 @@ func (m *Member) discover(ctx context.Context) ([]byte, error) {
 	if err := checkHashes(m.cfg.CAHashes); err != nil {
 		return nil, err
 	}
-	info, err := get(ctx, m.cfg.Server, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // verified below
+	info, date, err := m.get(ctx, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // verified below
 	if err != nil {
 		return nil, err
 	}
 	kubeconfig, err := m.cfg.Verify(info, m.cfg.Token)
 	if err != nil {
-		return nil, refused("%v", err)
+		return nil, refused("%v: join by a token that 'writ token create' prints", err)
 	}
 	ca, certs, err := authority([]byte(kubeconfig))
 	if err != nil {
@@ -67,7 +67,10 @@ func (m *Member) discover(ctx context.Context) ([]byte, error) {
 	for _, c := range certs {
 		pool.AddCert(c)
 	}
-	if _, err := get(ctx, m.cfg.Server, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}); err != nil {
+	if _, _, err := m.get(ctx, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12, Time: m.now}); err != nil {
+		if bad := clockError(err, m.cfg.Server, m.now(), date); bad != nil {
+			return nil, bad
+		}
 		var unknown *tls.CertificateVerificationError
 		if errors.As(err, &unknown) {
 			return nil, refused("%s knows the cluster and is not of it: %v", m.cfg.Server, unknown.Err)
@@ -77,33 +80,44 @@ func (m *Member) discover(ctx context.Context) ([]byte, error) {
 	return ca, nil
 }
 
-// get asks for cluster-info.
-func get(ctx context.Context, server string, t *tls.Config) (*corev1.ConfigMap, error) {
+// get asks for cluster-info. It also returns what the server's clock says.
+func (m *Member) get(ctx context.Context, t *tls.Config) (*corev1.ConfigMap, time.Time, error) {
+	none := time.Time{}
+	server := m.cfg.Server
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(server, "/")+infoPath, nil)
 	if err != nil {
-		return nil, refused("--server: %v", err)
+		return nil, none, refused("--server: %v", err)
 	}
 	req.Header.Set("Accept", "application/json")
 	c := &http.Client{Transport: &http.Transport{TLSClientConfig: t, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}}
 	resp, err := c.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask for cluster-info: %w", err)
+		return nil, none, fmt.Errorf("%s does not answer (%w): see that it runs, and that this machine reaches it", server, plain(err))
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was only read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxInfo))
 	if err != nil {
-		return nil, fmt.Errorf("read cluster-info: %w", err)
+		return nil, none, fmt.Errorf("read cluster-info: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask for cluster-info: %s answers %s", server, resp.Status)
+		return nil, none, fmt.Errorf("%s answers %s when it is asked for the cluster: see that it is a server of Writ", server, resp.Status)
 	}
 	info := &corev1.ConfigMap{}
 	if err := json.Unmarshal(body, info); err != nil {
-		return nil, fmt.Errorf("read cluster-info: %w", err)
+		return nil, none, fmt.Errorf("read cluster-info: %w", err)
 	}
-	return info, nil
+	return info, dateOf(resp), nil
+}
+
+// plain leaves out the URL, which has been said.
+func plain(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
 }
 
 // authority reads the authorities that a kubeconfig names.

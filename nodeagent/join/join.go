@@ -5,26 +5,29 @@
 // API server with, and the one it serves by. It owns their files; the keys in
 // them never leave the machine. It promises that nothing is believed of a
 // cluster before the token, or the hash of its authority, has vouched for it,
-// that a machine that has joined needs no token again, and that what no waiting
-// mends is said at once. The requests and the files are those of
-// k8s.io/client-go/util/certificate, as the kubelet has them.
+// that a machine that has joined needs no token again, that what no waiting mends
+// is said at once, and that what may pass (a server that is away, a clock that is
+// years off, a disk that is full, another machine of this name) is said in a
+// sentence and tried again until it has passed. The requests and the files are
+// those of k8s.io/client-go/util/certificate, as the kubelet has them.
 package join
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/certificate"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/nodeagent/twin"
 )
 
 // Config is everything a Member needs from outside.
@@ -56,9 +59,15 @@ type Config struct {
 // Member is a machine that joins, or has joined.
 type Member struct {
 	cfg     Config
+	servers *servers
+	now     func() time.Time
+	pause   time.Duration // before the second try
+	clock   clockWords
+	why     reason
+
+	mu      sync.RWMutex
 	client  certificate.Manager
 	serving certificate.Manager
-	servers *servers
 }
 
 // New returns a member; it starts nothing.
@@ -66,12 +75,13 @@ func New(cfg Config) *Member {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Member{cfg: cfg}
+	return &Member{cfg: cfg, now: time.Now, pause: retry}
 }
 
 const (
-	retry = 5 * time.Second        // until what may pass is tried again
-	look  = 100 * time.Millisecond // at whether a certificate has come
+	retry     = 5 * time.Second        // until what may pass is tried again,
+	retryLast = 30 * time.Second       // and at last
+	look      = 100 * time.Millisecond // at whether a certificate has come
 )
 
 // userAgent is who writes, for the server and in managedFields: the name of this
@@ -86,74 +96,110 @@ const (
 	serverFile  = "server" // the URL, for a start that names none
 )
 
-// Join waits until the machine may call the API server as a node. What may pass
-// by itself, such as a server that does not answer, is said once and tried
-// again; a RefusedError does not pass.
+// Join waits until the machine may call the API server as the node of its name.
+// What may pass by itself is said once and tried again; a RefusedError does not
+// pass.
 func (m *Member) Join(ctx context.Context) error {
-	if err := os.MkdirAll(m.cfg.Dir, 0o700); err != nil {
-		return fmt.Errorf("make directory of certificates: %w", err)
-	}
 	if b, err := os.ReadFile(m.file(serverFile)); err == nil && m.cfg.Server == "" {
 		m.cfg.Server = strings.TrimSpace(string(b))
 	}
 	m.servers = newServers(m.file(serversFile), m.cfg.Server, m.cfg.WriteFile, m.cfg.Log)
+	if err := m.believe(ctx); err != nil {
+		return err
+	}
 	if err := m.open(); err != nil {
 		return err
 	}
-	if m.client.Current() == nil {
-		if err := m.believe(ctx); err != nil {
-			return err
-		}
-	}
-	m.client.Start()
-	m.serving.Start()
 	err := m.await(ctx)
+	if err == nil {
+		err = m.claim(ctx)
+	}
 	if err != nil {
 		m.stop()
 	}
 	return err
 }
 
-// believe finds the cluster's authority.
+// believe waits until there is a certificate, or an authority to ask for one.
 func (m *Member) believe(ctx context.Context) error {
-	if m.cfg.Token == "" {
-		if _, err := os.Lstat(m.file(clientPair + "-current.pem")); !errors.Is(err, fs.ErrNotExist) {
-			return refused("the certificate of this machine in %s has expired: join again, with --token", m.cfg.Dir)
-		}
-		return refused("this machine is no member of a cluster: name one with --server and --token, or a --data-dir that a server has prepared")
-	}
 	said := ""
-	for {
-		ca, err := m.discover(ctx)
+	for wait := m.pause; ; wait = min(2*wait, retryLast) {
+		err := m.approach(ctx)
 		var final *RefusedError
 		switch {
 		case err == nil:
-			if err := m.cfg.WriteFile(m.file(serverFile), []byte(m.cfg.Server+"\n"), 0o600); err != nil {
-				return err
-			}
-			return m.cfg.WriteFile(m.file(caFile), ca, 0o600)
+			return nil
 		case ctx.Err() != nil, errors.As(err, &final):
 			return err
-		case err.Error() != said:
-			said = err.Error()
-			m.cfg.Log.Warn("cluster not found yet", "server", m.cfg.Server, "err", err)
+		case subject(err) != said:
+			said = subject(err)
+			m.cfg.Log.Warn("not a member of the cluster yet, it is tried again", "node", m.cfg.NodeName, "err", err)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(retry):
+		case <-time.After(wait):
 		}
 	}
 }
 
+// subject is what an error is about: a clock that goes on makes no news.
+func subject(err error) string {
+	var bad *ClockError
+	if errors.As(err, &bad) {
+		return "clock"
+	}
+	return err.Error()
+}
+
+// approach comes as near to the cluster as it can without a certificate that is
+// valid now.
+func (m *Member) approach(ctx context.Context) error {
+	if err := os.MkdirAll(m.cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("make directory of certificates: %w", err)
+	}
+	c, err := m.held()
+	switch {
+	case err != nil && m.cfg.Token == "":
+		return refused("the certificate of this machine in %s cannot be read (%v): join again, with --token", m.cfg.Dir, err)
+	case c != nil && !m.now().After(c.NotAfter):
+		return nil
+	case c != nil:
+		if err := m.lapsed(ctx, c); err != nil {
+			return err
+		}
+	case m.cfg.Token == "":
+		return refused("this machine is no member of a cluster: name one with --server and --token, or a --data-dir that a server has prepared")
+	}
+	ca, err := m.discover(ctx)
+	if err != nil {
+		return err
+	}
+	for name, b := range map[string][]byte{serverFile: []byte(m.cfg.Server + "\n"), caFile: ca} {
+		if err := m.cfg.WriteFile(m.file(name), b, 0o600); err != nil {
+			if full(m.cfg.Dir) {
+				err = fmt.Errorf("the disk of %s is full: make room on it (%w)", m.cfg.Dir, err)
+			}
+			return fmt.Errorf("the cluster was found, and cannot be remembered: %w", err)
+		}
+	}
+	return nil
+}
+
 // await waits for the certificate that the cluster's signer makes.
 func (m *Member) await(ctx context.Context) error {
-	began, said := time.Now(), false
-	for m.client.Current() == nil {
-		if !said && time.Since(began) > retry {
-			said = true
-			m.cfg.Log.Warn("waiting for the certificate of this node: somebody must approve its CertificateSigningRequest, or the token is not one that may join",
-				"server", m.cfg.Server, "node", m.cfg.NodeName)
+	began, said := m.running(), ""
+	for {
+		if client, _ := m.pairs(); client.Current() != nil {
+			break
+		}
+		why := m.why.get()
+		if why == nil && m.running()-began > m.pause {
+			why = errors.New("somebody must approve its CertificateSigningRequest")
+		}
+		if why != nil && subject(why) != said {
+			said = subject(why)
+			m.cfg.Log.Warn("waiting for the certificate of this node", "node", m.cfg.NodeName, "err", why)
 		}
 		select {
 		case <-ctx.Done():
@@ -165,47 +211,20 @@ func (m *Member) await(ctx context.Context) error {
 	return nil
 }
 
-// Run keeps the certificates until ctx ends. Join must have succeeded.
-func (m *Member) Run(ctx context.Context) error {
-	<-ctx.Done()
-	m.stop()
-	return nil
-}
-
-func (m *Member) stop() {
-	m.client.Stop()
-	m.serving.Stop()
-}
-
-// Client is how the machine calls the API servers from now on. A certificate
-// that is renewed is taken up by itself, and so is another server when the one
-// in use is gone.
-func (m *Member) Client() *rest.Config {
-	pair := m.file(clientPair + "-current.pem")
-	return &rest.Config{Host: m.cfg.Server, UserAgent: userAgent, Dial: m.servers.Dial, WrapTransport: m.servers.Wrap,
-		TLSClientConfig: rest.TLSClientConfig{CAFile: m.file(caFile), CertFile: pair, KeyFile: pair, ServerName: serverName}}
-}
-
-// Learn tells where the servers of the cluster are: host:port. The machine
-// remembers it.
-func (m *Member) Learn(servers []string) { m.servers.Learn(servers) }
-
-// Authority is the PEM form of the cluster's authority, from which callers of
-// the node have their certificates.
-func (m *Member) Authority() ([]byte, error) {
-	b, err := os.ReadFile(m.file(caFile))
+// claim waits while another machine is the node. A server that does not answer
+// holds up nothing: what runs here runs on without it, and whoever registers the
+// node asks again.
+func (m *Member) claim(ctx context.Context) error {
+	c, err := client.NewRemote(client.RemoteConfig{Config: m.Client(), FieldManager: userAgent})
 	if err != nil {
-		return nil, fmt.Errorf("read authority of the cluster: %w", err)
+		return fmt.Errorf("look whether the name is free: %w", err)
 	}
-	return b, nil
-}
-
-// Serving is the certificate to serve by: for tls.Config.GetCertificate.
-func (m *Member) Serving(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if c := m.serving.Current(); c != nil {
-		return c, nil
+	name := twin.New(twin.Config{NodeName: m.cfg.NodeName, Client: c, Log: m.cfg.Log})
+	var taken *twin.TakenError
+	if err := name.Check(ctx); !errors.As(err, &taken) {
+		return ctx.Err()
 	}
-	return nil, errors.New("the certificate of this node is not signed yet")
+	return name.Wait(ctx)
 }
 
 func (m *Member) file(name string) string { return filepath.Join(m.cfg.Dir, name) }

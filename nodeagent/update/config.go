@@ -14,7 +14,10 @@ import (
 // Config is everything that an Updater needs from outside.
 type Config struct {
 	NodeName string
-	Client   client.Writer
+	// MachineID of this machine; default /etc/machine-id. Orders to a Node that is
+	// another machine of the same name are not followed.
+	MachineID string
+	Client    client.Writer
 	// Cache holds at least the Node of this machine.
 	Cache  client.Cache
 	Images Images

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -106,9 +108,18 @@ func (f fetcher) fetch(ctx context.Context, i Image, progress func(done, total i
 	if err := f.clean(i); err != nil {
 		return err
 	}
+	if err := f.room(i); err != nil {
+		return err
+	}
 	resumed, err := f.download(ctx, i, progress)
+	if errors.Is(err, syscall.ENOSPC) {
+		// What else is on this disk needs the room more than half a bundle does.
+		if rerr := os.Remove(f.path(i, partSuffix)); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+	}
 	if err != nil {
-		return plain(err, i)
+		return plain(err, i, f.dir)
 	}
 	err = f.check(i)
 	var distrust *distrustError
@@ -118,6 +129,24 @@ func (f fetcher) fetch(ctx context.Context, i Image, progress func(done, total i
 		return fmt.Errorf("the parts of %s do not belong together; it is fetched anew", i.Version)
 	}
 	return err
+}
+
+// room refuses to begin what would fill the disk. A bundle that declares no size
+// is fetched until it does.
+func (f fetcher) room(i Image) error {
+	var st unix.Statfs_t
+	if i.Size == 0 || unix.Statfs(f.dir, &st) != nil {
+		return nil
+	}
+	var have int64
+	if info, err := os.Stat(f.path(i, partSuffix)); err == nil {
+		have = info.Size()
+	}
+	need, free := i.Size-have, int64(st.Bavail)*st.Bsize //nolint:gosec // a disk has fewer than 2^63 bytes
+	if need <= free {
+		return nil
+	}
+	return fmt.Errorf("there is no room for the bundle of %s: it needs %d more bytes, and %d are free in %s: make room there, by removing what pods or images take", i.Version, need, free, f.dir)
 }
 
 // check hashes what was downloaded, and keeps it if it is the bundle.
@@ -148,14 +177,14 @@ func (f fetcher) check(i Image) error {
 }
 
 // plain puts an error of a download into a sentence.
-func plain(err error, i Image) error {
+func plain(err error, i Image, dir string) error {
 	var distrust *distrustError
 	var of *url.Error
 	switch {
 	case errors.As(err, &distrust), errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("there is no room for the bundle of %s: %w", i.Version, err)
+		return fmt.Errorf("there is no room for the bundle of %s: the disk of %s is full: make room there, by removing what pods or images take", i.Version, dir)
 	case errors.As(err, &of):
 		err = of.Err // which does not repeat the URL
 	case errors.Is(err, io.ErrUnexpectedEOF):

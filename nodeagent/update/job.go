@@ -80,6 +80,9 @@ func (u *Updater) finish(r result) {
 	case errors.Is(r.err, context.Canceled):
 	case isDistrust(r.err), j.do == Stage && u.tries+1 >= stageTries:
 		f := Failure{Image: j.image.Name, Digest: j.image.Digest, Arguments: j.arguments, Reason: r.err.Error()}
+		if !isDistrust(r.err) {
+			f.Reason += fmt.Sprintf("; it was tried %d times: look after the disk of this node, then order %s again", stageTries, j.image.Version)
+		}
 		if err := u.failed(f); err != nil {
 			u.stumble(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/writ-os/writ/image/slot"
 )
@@ -99,7 +100,10 @@ func (r Record) write(dir string) error {
 	if err == nil {
 		err = replaceFile(filepath.Join(dir, recordFile), append(b, '\n'))
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("write record of updates: the disk of %s is full: make room there, by removing what pods or images take", dir)
+	case err != nil:
 		return fmt.Errorf("write record of updates: %w", err)
 	}
 	return nil
@@ -121,6 +125,7 @@ func replaceFile(path string, b []byte) error {
 		err = os.Rename(path+".tmp", path)
 	}
 	if err != nil {
+		_ = os.Remove(path + ".tmp") //nolint:errcheck // it counts for nothing
 		return err
 	}
 	return syncDir(filepath.Dir(path))

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	goruntime "runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,6 +68,9 @@ func New(cfg Config) *Updater {
 	}
 	if cfg.Arch == "" {
 		cfg.Arch = goruntime.GOARCH
+	}
+	if b, err := os.ReadFile("/etc/machine-id"); err == nil && cfg.MachineID == "" {
+		cfg.MachineID = strings.TrimSpace(string(b))
 	}
 	if cfg.Settle == 0 {
 		cfg.Settle = 30 * time.Second
@@ -145,7 +150,7 @@ func (u *Updater) follow(ctx context.Context, wake chan<- struct{}) error {
 // turn reads, decides and acts once, and says when to do it again.
 func (u *Updater) turn(ctx context.Context) time.Duration {
 	node, ok := client.Cached[*corev1.Node](u.cfg.Cache, schema.Key{Name: u.cfg.NodeName})
-	if !ok {
+	if !ok || !u.mine(node) {
 		return look
 	}
 	if o := orderOf(node); o.Image != u.order.Image || o.Arguments != u.order.Arguments {
@@ -189,6 +194,13 @@ func (u *Updater) turn(ctx context.Context) time.Duration {
 		return progressLook
 	}
 	return 0
+}
+
+// mine says whether the Node is this machine. What another machine of the same
+// name is ordered, and tells, is left alone: this one would be rebooted for it.
+func (u *Updater) mine(n *corev1.Node) bool {
+	id := n.Status.NodeInfo.MachineID
+	return id == "" || u.cfg.MachineID == "" || id == u.cfg.MachineID
 }
 
 // again refuses to do the same thing over and over: what was done, and is
