@@ -93,8 +93,8 @@ type Config struct {
 
 	// simulated leaves out everything that touches the machine.
 	simulated bool
-	// machine is this one, in tests of two.
-	machine twin.Machine
+	// Machine is this one; default twin.This.
+	Machine twin.Machine
 }
 
 // Server says how the agent serves.

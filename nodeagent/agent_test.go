@@ -292,7 +292,7 @@ func TestNodeStatusHeartbeat(t *testing.T) {
 // whose Node was taken over ends: its containers go on.
 func TestTwoMachinesOfOneName(t *testing.T) {
 	first, second := twin.Machine{ID: "1"}, twin.Machine{ID: "2"}
-	n := newFakeNode(t, fake.Config{}, func(c *Config) { c.machine = first })
+	n := newFakeNode(t, fake.Config{}, func(c *Config) { c.Machine = first })
 	registered := func(id string) func() bool {
 		return func() bool {
 			node, err := client.Get[*corev1.Node](t.Context(), n.api, schema.Key{Name: "n1"})
@@ -311,7 +311,7 @@ func TestTwoMachinesOfOneName(t *testing.T) {
 	other := fake.New(fake.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	agent := New(Config{NodeName: "n1", NodeIP: "127.0.0.2", Client: n.api, Cache: n.api.Cache(), Runtime: other, Network: newFakeNetwork(2), StaticDir: dir, simulated: true, machine: second})
+	agent := New(Config{NodeName: "n1", NodeIP: "127.0.0.2", Client: n.api, Cache: n.api.Cache(), Runtime: other, Network: newFakeNetwork(2), StaticDir: dir, simulated: true, Machine: second})
 	go func() { done <- agent.Run(ctx) }()
 	eventually(t, "the second runs its own pod", func() bool { l, _ := other.List(t.Context(), ""); return len(l) > 0 })
 	time.Sleep(300 * time.Millisecond)
@@ -327,7 +327,7 @@ func TestTwoMachinesOfOneName(t *testing.T) {
 	}
 
 	// Somebody gives the name to the second, and it is what writes the lease.
-	away := New(Config{NodeName: "n2", NodeIP: "127.0.0.3", Client: n.api, Cache: n.api.Cache(), Runtime: fake.New(fake.Config{}), Network: newFakeNetwork(3), simulated: true, machine: first})
+	away := New(Config{NodeName: "n2", NodeIP: "127.0.0.3", Client: n.api, Cache: n.api.Cache(), Runtime: fake.New(fake.Config{}), Network: newFakeNetwork(3), simulated: true, Machine: first})
 	go func() { done <- away.Run(t.Context()) }()
 	eventually(t, "n2 has a lease", func() bool {
 		_, err := client.Get[*coordinationv1.Lease](t.Context(), n.api, schema.Key{Namespace: "kube-node-lease", Name: "n2"})

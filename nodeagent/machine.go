@@ -29,7 +29,7 @@ func readMachine(cfg Config) machine {
 	if cfg.DataDir != "" && unix.Statfs(existing(cfg.DataDir), &st) == nil {
 		m.disk = int64(st.Blocks) * st.Bsize
 	}
-	me := cfg.machine
+	me := cfg.Machine
 	if me == (twin.Machine{}) {
 		me = twin.This()
 	}

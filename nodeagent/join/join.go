@@ -45,6 +45,8 @@ type Config struct {
 	CAHashes []string
 	// NodeName is the name of the machine in the cluster.
 	NodeName string
+	// Machine is this one; default twin.This.
+	Machine twin.Machine
 	// Hosts are the addresses that the machine is called by.
 	Hosts []string
 	// Dir is where the certificates are. It is made with mode 0700.
@@ -219,7 +221,7 @@ func (m *Member) claim(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look whether the name is free: %w", err)
 	}
-	name := twin.New(twin.Config{NodeName: m.cfg.NodeName, Client: c, Log: m.cfg.Log})
+	name := twin.New(twin.Config{NodeName: m.cfg.NodeName, Client: c, Machine: m.cfg.Machine, Log: m.cfg.Log})
 	var taken *twin.TakenError
 	if err := name.Check(ctx); !errors.As(err, &taken) {
 		return ctx.Err()

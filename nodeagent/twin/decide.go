@@ -3,6 +3,7 @@ package twin
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,7 +24,36 @@ type Machine struct {
 
 // This is the machine that the program runs on.
 func This() Machine {
-	return Machine{ID: firstLine("/etc/machine-id"), UUID: firstLine("/sys/class/dmi/id/product_uuid")}
+	return Machine{ID: firstLine("/etc/machine-id"), UUID: board(firstLine("/sys/class/dmi/id/product_uuid"))}
+}
+
+// board leaves out a UUID that the firmware was never given.
+func board(uuid string) string {
+	if strings.Trim(uuid, "0-") == "" || strings.Trim(uuid, "fF-") == "" {
+		return ""
+	}
+	return uuid
+}
+
+// Keep is This, by the ID that it had when it was kept in dir first: the system
+// gives a machine without a UUID another one at every start, and a container to
+// what runs in it. A machine is what has its directory.
+func Keep(dir string, write func(path string, data []byte, mode os.FileMode) error) (Machine, error) {
+	m, path := This(), filepath.Join(dir, "machine-id")
+	if kept := firstLine(path); kept != "" {
+		m.ID = kept
+		return m, nil
+	}
+	if m.ID == "" {
+		return m, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return m, fmt.Errorf("keep the machine's ID: %w", err)
+	}
+	if err := write(path, []byte(m.ID+"\n"), 0o644); err != nil {
+		return m, fmt.Errorf("keep the machine's ID: %w", err)
+	}
+	return m, nil
 }
 
 func firstLine(path string) string {

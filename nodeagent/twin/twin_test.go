@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -374,4 +376,38 @@ func run(t *testing.T, fn func(context.Context) error) {
 			t.Errorf("run: %v", err)
 		}
 	})
+}
+
+// A machine stays the same one when the system calls it something else.
+func TestKeep(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "node")
+	first, err := Keep(dir, os.WriteFile)
+	if err != nil || first != This() {
+		t.Fatalf("%v, %v", first, err)
+	}
+	path := filepath.Join(dir, "machine-id")
+	if kept := firstLine(path); kept != first.ID {
+		t.Errorf("kept %q of %q", kept, first.ID)
+	}
+	if err := os.WriteFile(path, []byte("1111\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Keep(dir, os.WriteFile); err != nil || again.ID != "1111" || again.UUID != first.UUID {
+		t.Errorf("%v, %v", again, err)
+	}
+	errFull := errors.New("no space left on device")
+	if first.ID == "" {
+		t.Skip("this machine has no ID")
+	}
+	if _, err := Keep(t.TempDir(), func(string, []byte, os.FileMode) error { return errFull }); !errors.Is(err, errFull) {
+		t.Error(err)
+	}
+	for uuid, want := range map[string]string{
+		"00000000-0000-0000-0000-000000000000": "", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF": "", "": "",
+		"03000200-0400-0500-0006-000700080009": "03000200-0400-0500-0006-000700080009",
+	} {
+		if got := board(uuid); got != want {
+			t.Errorf("board %q: %q", uuid, got)
+		}
+	}
 }

@@ -49,7 +49,7 @@ func (n *Node) credentials(ctx context.Context) (nodeCredentials, error) {
 
 // joined waits until the machine is a member of the cluster.
 func (n *Node) joined(ctx context.Context) (nodeCredentials, error) {
-	m := join.New(join.Config{Server: n.cfg.Server, Token: n.cfg.Token, CAHashes: n.cfg.CAHashes, NodeName: n.cfg.NodeName,
+	m := join.New(join.Config{Server: n.cfg.Server, Token: n.cfg.Token, CAHashes: n.cfg.CAHashes, NodeName: n.cfg.NodeName, Machine: n.machine,
 		Hosts: []string{n.address().String()}, Dir: n.cfg.file("node", "pki"), Verify: bootstrap.Verify, WriteFile: pki.WriteFile, Log: n.log("join")})
 	if err := m.Join(ctx); err != nil {
 		return nodeCredentials{}, fmt.Errorf("join the cluster: %w", err)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/nodeagent"
 	"github.com/writ-os/writ/nodeagent/cgroup"
@@ -19,6 +20,7 @@ import (
 	"github.com/writ-os/writ/nodeagent/proxy"
 	"github.com/writ-os/writ/nodeagent/runtime/containerd"
 	"github.com/writ-os/writ/nodeagent/settings"
+	"github.com/writ-os/writ/nodeagent/twin"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 
@@ -46,6 +48,8 @@ type Node struct {
 	cfg   NodeConfig
 	plane *ControlPlane // in the same process; nil without
 	ready chan struct{}
+	// machine is what Run has found this one to be.
+	machine twin.Machine
 }
 
 // NewNode returns a node; it starts nothing. With a control plane in the same
@@ -74,6 +78,9 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	if n.machine, err = twin.Keep(n.cfg.file("node"), pki.WriteFile); err != nil {
+		return err
+	}
 	who, err := n.credentials(ctx)
 	if err != nil {
 		return err
@@ -96,7 +103,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	net4 := newLateNetwork(n.cfg.Config, c)
 	agent := nodeagent.New(nodeagent.Config{
-		NodeName: n.cfg.NodeName, NodeIP: ip.String(), Client: c, Cache: cache, DataDir: n.cfg.file("node"), StaticDir: n.cfg.file("manifests"),
+		NodeName: n.cfg.NodeName, NodeIP: ip.String(), Machine: n.machine, Client: c, Cache: cache, DataDir: n.cfg.file("node"), StaticDir: n.cfg.file("manifests"),
 		Runtime: containerd.New(containerd.Config{DataDir: n.cfg.file("containerd"), Socket: n.cfg.Containerd, OwnDaemon: n.cfg.Containerd == "", Cgroups: cgroups, Mirrors: pool.Mirrors, Log: n.log("runtime")}),
 		Network: net4, Cgroups: cgroups, DNS: pod.DNS{Servers: []string{DNSService.String()}, Domain: Domain},
 		Server:  nodeagent.Server{Addr: net.JoinHostPort("", strconv.Itoa(n.cfg.Port)), TLS: who.serving},

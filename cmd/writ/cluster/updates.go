@@ -59,7 +59,7 @@ func (n *Node) updates(ctx context.Context, c client.Interface, cache client.Cac
 		return err
 	}
 	return update.New(update.Config{
-		NodeName: n.cfg.NodeName, Client: c, Cache: cache, Images: update.NodeImages(c), Slots: slots, Dir: n.cfg.file("node", "update"), Keys: keys,
+		NodeName: n.cfg.NodeName, MachineID: n.machine.ID, Client: c, Cache: cache, Images: update.NodeImages(c), Slots: slots, Dir: n.cfg.file("node", "update"), Keys: keys,
 		Healthy: func(context.Context) error { return n.healthy(cache, boot) },
 		Reboot:  reboot, Log: n.log("update"),
 	}).Run(ctx)
