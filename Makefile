@@ -71,7 +71,7 @@ image-deps:
 	@ci/install-deps image
 
 .PHONY: test-image
-test-image: image-deps ## boot the node image by UEFI under QEMU, update it, break it, revert; and two builds are equal
+test-image: image-deps ## boot the node image by UEFI under QEMU, update it, break it, revert; two machines join; two builds are equal
 	go test -tags image -timeout 60m -count=1 -v ./ci/image
 
 .PHONY: generate
@@ -79,7 +79,8 @@ generate: ## regenerate everything that is derived from CUE and Go types
 	go generate ./...
 
 .PHONY: test
-test: test-deps bin/kubectl bin/writ ## every test below the boot tests
+test: test-deps bin/kubectl bin/writ ## every test but the long ones of a booted image
+	-@ci/install-deps image # without an emulator no image is booted
 	go vet ./...
 	PATH="$(CURDIR)/bin:$$PATH" CGO_ENABLED=1 go test -race -timeout 20m ./...
 	go test -count=1 -timeout 30m -run 'Kill|Model|History|Large|Gigabyte' ./controlplane/store ./controlplane/registry ./reconciler/source
@@ -87,6 +88,7 @@ test: test-deps bin/kubectl bin/writ ## every test below the boot tests
 	go test -count=1 ./ci/house
 	$(MAKE) --no-print-directory charts
 	$(MAKE) --no-print-directory e2e
+	go test -tags image -short -timeout 20m -count=1 -v ./ci/image
 
 FUZZ     ?= .
 FUZZTIME ?= 30s

@@ -31,6 +31,9 @@ const (
 // had started: a server that begins with the authority it is given, and an agent
 // that knows it by that. What runs on the one talks to what runs on the other.
 func TestJoin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts two machines")
+	}
 	emulator(t)
 	uefi := firmware(t)
 	repo := newRepository(t)
