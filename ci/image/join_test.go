@@ -23,8 +23,9 @@ import (
 
 // The machines of TestJoin, on one link.
 const (
-	addressOne, addressTwo = "10.0.2.15", "10.0.2.16"
-	agentToken             = "abcdef.0123456789abcdef"
+	addressOne, addressTwo  = "192.0.2.1", "192.0.2.2"
+	macHost, macOne, macTwo = "52:54:00:00:00:10", "52:54:00:00:00:01", "52:54:00:00:00:02"
+	agentToken              = "abcdef.0123456789abcdef"
 )
 
 // TestJoin is a cluster of two machines whose files were written before either
@@ -50,20 +51,24 @@ func TestJoin(t *testing.T) {
 
 	link, one, two := freePort(t), v.disk(t), v.disk(t)
 	kubeconfig := filepath.Join(t.TempDir(), "admin.kubeconfig")
-	node := writeNode(t, fmt.Sprintf("role: server\nnodeName: one\nrepository: {url: %q}\ntoken: %s\n", repo.url+"/git/cluster.git", agentToken)+static(addressOne))
+	node := writeNode(t, fmt.Sprintf("role: server\nnodeName: one\nnodeIP: %s\nrepository: {url: %q}\ntoken: %s\n", addressOne, repo.url+"/git/cluster.git", agentToken)+
+		network(fmt.Sprintf("match: {mac: %q}, dhcp: true", macHost), fmt.Sprintf("match: {mac: %q}, addresses: [%s/24]", macOne, addressOne)))
 	begun, found, err := imagecmd.ConfigureFirst(one, node, imagecmd.Access{Kubeconfig: kubeconfig, Server: "https://" + addressOne + ":6443"})
 	if err != nil || len(found) > 0 {
 		t.Fatalf("%v, %v", found, err)
 	}
-	configure(t, two, fmt.Sprintf("role: agent\nnodeName: two\nserver: https://%s:6443\ntoken: %s\ncaHashes: [%q]\n", addressOne, agentToken, begun.CAHash)+static(addressTwo))
+	configure(t, two, fmt.Sprintf("role: agent\nnodeName: two\nnodeIP: %s\nserver: https://%s:6443\ntoken: %s\ncaHashes: [%q]\n", addressTwo, addressOne, agentToken, begun.CAHash)+
+		network(fmt.Sprintf("match: {mac: %q}, addresses: [%s/24]", macTwo, addressTwo)))
 
-	g := startOn(t, one, hub(link), uefi...)
-	g.login(kubeconfig)
-	startOn(t, two, func(*guest) []string {
-		return []string{"-netdev", fmt.Sprintf("socket,id=n0,connect=127.0.0.1:%d", link), "-device", "virtio-net-pci,netdev=n0,mac=52:54:00:00:00:02"}
+	g := startOn(t, one, func(g *guest) []string {
+		return append(nic("n0", g.nat("n0"), macHost), nic("n1", fmt.Sprintf("socket,id=n1,listen=127.0.0.1:%d", link), macOne)...)
 	}, uefi...)
-	g.ready(15*time.Minute, "one")
-	g.ready(15*time.Minute, "two")
+	g.login(kubeconfig)
+	g.ready(10*time.Minute, "one")
+	startOn(t, two, func(*guest) []string {
+		return nic("n0", fmt.Sprintf("socket,id=n0,connect=127.0.0.1:%d", link), macTwo)
+	}, firmware(t)...)
+	g.ready(10*time.Minute, "two")
 	g.commit(10*time.Minute, first, v1alpha1.CommitHealthy)
 	g.answers()
 	g.sign("a pod of the one node to a pod of the other")
@@ -71,19 +76,13 @@ func TestJoin(t *testing.T) {
 	g.memory("two")
 }
 
-// hub is the link of both machines, with the host behind it.
-func hub(link int) func(g *guest) []string {
-	return func(g *guest) []string {
-		return []string{
-			"-netdev", g.nat("host"), "-netdev", "hubport,hubid=0,id=h0,netdev=host",
-			"-netdev", fmt.Sprintf("socket,id=link,listen=127.0.0.1:%d", link), "-netdev", "hubport,hubid=0,id=h1,netdev=link",
-			"-netdev", "hubport,hubid=0,id=h2", "-device", "virtio-net-pci,netdev=h2,mac=52:54:00:00:00:01",
-		}
-	}
+// nic is a network card on a network of the host.
+func nic(id, network, mac string) []string {
+	return []string{"-netdev", network, "-device", "virtio-net-pci,netdev=" + id + ",mac=" + mac}
 }
 
-func static(address string) string {
-	return fmt.Sprintf("network: {interfaces: [{match: {name: \"en*\"}, addresses: [%s/24], gateway: %s}]}\n", address, host)
+func network(interfaces ...string) string {
+	return "network:\n  interfaces:\n  - {" + strings.Join(interfaces, "}\n  - {") + "}\n"
 }
 
 // login reads the API as the kubeconfig says, and believes in its authority
