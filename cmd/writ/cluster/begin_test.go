@@ -141,7 +141,12 @@ func TestBeginsPrepared(t *testing.T) {
 			}
 		}
 		m := join.New(join.Config{Server: url, Token: firstToken, CAHashes: []string{join.Hash(ca.CA())}, Verify: bootstrap.Verify, Log: cfg.Log})
-		if found, err := m.Discover(t.Context()); err != nil || !bytes.Equal(bytes.TrimSpace(found), bytes.TrimSpace(ca.CAPEM())) {
+		// A controller writes what everybody may read of the cluster.
+		found, err := m.Discover(t.Context())
+		for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); found, err = m.Discover(t.Context()) {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if err != nil || !bytes.Equal(bytes.TrimSpace(found), bytes.TrimSpace(ca.CAPEM())) {
 			t.Errorf("a machine that joins finds %q, %v", found, err)
 		}
 		if err := kube.CoreV1().Secrets("kube-system").Delete(t.Context(), secret, metav1.DeleteOptions{}); err != nil {
