@@ -72,7 +72,11 @@ func (e *etcdServer) start(ctx context.Context, cfg Config, inStep http.HandlerF
 		return err
 	}
 	sc.Logger = e.log.zap()
-	if cfg.Members != nil {
+	if cfg.Members == nil {
+		if err := discardUnbegun(sc); err != nil {
+			return err
+		}
+	} else {
 		// Before etcd, which asks the others, so that nobody waits in vain.
 		if e.peers, err = listenPeers(cfg.Members, sc.PeerDialTimeout()); err != nil {
 			return err
