@@ -165,7 +165,7 @@ versus: upstream bin/writ ## this API server and upstream's, measured side by si
 .PHONY: bench
 bench: bin/writ ## the targets of the design beside the recorded peers
 	go run ./ci/bench
-	WRIT_BENCH=1 go test -count=1 -run TestLoad -v ./reconciler/page
+	go test -count=1 -run TestLoad -v ./reconciler/page
 
 .PHONY: lint
 lint: ## gofmt, vet, golangci-lint, govulncheck
