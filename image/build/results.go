@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,29 +35,38 @@ func (j *job) disk(context.Context) (string, error) {
 	}); err != nil {
 		return "", err
 	}
-	in, err := os.Open(raw)
+	in, size, err := openSized(raw)
 	if err != nil {
 		return "", err
 	}
 	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return "", err
-	}
 	files, wait := [2]File{}, errgroup.Group{}
 	wait.Go(func() (err error) {
-		files[0], err = j.make(rawSuffix, func(f *os.File) error { return bundle.Pack(f, io.NewSectionReader(in, 0, info.Size()), j.cfg.Level) })
+		files[0], err = j.make(rawSuffix, func(f *os.File) error { return bundle.Pack(f, io.NewSectionReader(in, 0, size), j.cfg.Level) })
 		return err
 	})
 	wait.Go(func() (err error) {
-		files[1], err = j.make(qcow2Suffix, func(f *os.File) error { return disk.QCOW2(f, in, info.Size()) })
+		files[1], err = j.make(qcow2Suffix, func(f *os.File) error { return disk.QCOW2(f, in, size) })
 		return err
 	})
 	if err := wait.Wait(); err != nil {
 		return "", err
 	}
 	j.result.Files = append(j.result.Files, files[:]...)
-	return fmt.Sprintf("%s, compressed %s", megabytes(info.Size()), megabytes(files[0].Size)), os.Remove(raw)
+	return fmt.Sprintf("%s, compressed %s", megabytes(size), megabytes(files[0].Size)), os.Remove(raw)
+}
+
+// openSized opens a file and says how long it is, in bytes.
+func openSized(path string) (*os.File, int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
 }
 
 func (j *job) bundle(context.Context) (string, error) {
@@ -69,19 +79,15 @@ func (j *job) bundle(context.Context) (string, error) {
 	if err := create(packed, func(f *os.File) error { return bundle.Pack(f, root, j.cfg.Level) }); err != nil {
 		return "", err
 	}
-	in, err := os.Open(packed)
+	in, size, err := openSized(packed)
 	if err != nil {
 		return "", err
 	}
 	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return "", err
-	}
 	section := func(b []byte) *io.SectionReader { return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b))) }
 	if err := j.produce(bundleSuffix, func(f *os.File) error {
 		_, err := bundle.Write(f, bundle.Parts{Version: j.cfg.Version, Arch: Arch, RootHash: j.result.RootHash, Created: j.cfg.Epoch,
-			Root: io.NewSectionReader(in, 0, info.Size()), RootSize: j.rootSize, Verity: section(j.hashes.Bytes), UKI: section(j.kernel)}, j.cfg.Signer)
+			Root: io.NewSectionReader(in, 0, size), RootSize: j.rootSize, Verity: section(j.hashes.Bytes), UKI: section(j.kernel)}, j.cfg.Signer)
 		return err
 	}); err != nil {
 		return "", err
