@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,17 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
 )
+
+// bubble is synctest.Test on one processor. Go 1.26 lets all timers of a bubble
+// fire with one context of the race detector, without a lock: while the bubble
+// goes through what is due, a goroutine that it woke up looks at its own ticker
+// on another processor, and the detector dies of SIGSEGV. Hundreds of streams,
+// each with two tickers and a deadline, met it in one run of three.
+func bubble(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, f)
+}
 
 // listener is a browser that listens.
 type listener struct {
@@ -81,7 +93,7 @@ func config(ns, name, value string) *corev1.ConfigMap {
 const changed = "event: changed\n"
 
 func TestStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := client.NewFake(config("a", "first", ""))
 		p, stop := running(t, Config{Cache: f.Cache()})
 		ctx, leave := context.WithCancel(t.Context())
@@ -131,7 +143,7 @@ func TestStream(t *testing.T) {
 // TestStreamTellsNothingForbidden: that something has changed which the viewer
 // may not read is nothing to hear of either.
 func TestStreamTellsNothingForbidden(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := client.NewFake()
 		p, stop := running(t, Config{Cache: f.Cache(), Authorize: func(_ context.Context, _ user.Info, _ string, _ *schema.Resource, ns, _ string) bool {
 			return ns == "open"
@@ -183,7 +195,7 @@ func (c *counting) count() int {
 }
 
 func TestHubListensOnlyWhileSomebodyLooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		c := &counting{Cache: client.NewFake().Cache()}
 		p, stop := running(t, Config{Cache: c})
 		if n := c.count(); n != 0 {
@@ -219,7 +231,7 @@ func TestHubListensOnlyWhileSomebodyLooks(t *testing.T) {
 }
 
 func TestStreamsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, stop := running(t, Config{Cache: client.NewFake().Cache()})
 		defer stop()
 		open := 0
