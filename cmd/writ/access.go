@@ -42,8 +42,11 @@ func (a *access) clusterFlags(cmd *cobra.Command) {
 }
 
 // client returns a reader of the cluster with a viewer's rights.
-func (a *access) client() (client.Interface, error) {
-	return a.clientOf(cmp.Or(a.kubeconfig, os.Getenv("KUBECONFIG"), filepath.Join(a.dataDir, "viewer.kubeconfig")))
+func (a *access) client() (client.Interface, error) { return a.clientOf(a.viewer()) }
+
+// viewer is the kubeconfig of who looks.
+func (a *access) viewer() string {
+	return cmp.Or(a.kubeconfig, os.Getenv("KUBECONFIG"), filepath.Join(a.dataDir, "viewer.kubeconfig"))
 }
 
 // admin returns a client with all rights, for what is done on the machine of a

@@ -120,12 +120,17 @@ func statusCommand() *cobra.Command {
 		Long: `Status prints the commit that is in force and, where they differ, the newest
 one: its phase, how many objects are healthy and which are not, what it waits
 for, whether it was rolled back or applied in part, who signed it, and what has
-drifted of late. With -w it is printed again whenever that changes.
+drifted of late. Where there are several servers it says which leads and which
+answer. With -w it is printed again whenever that changes.
 
 Exit code 0: done, 1: failure, 2: wrong usage.`,
 		Example: "  writ status\n  writ status -w",
 		Args:    args(cobra.NoArgs),
 		RunE: a.ask(func(ctx context.Context, q question, _ []string) error {
+			var err error
+			if q.options.Servers, err = a.servers(); err != nil {
+				return err
+			}
 			if watch {
 				return cli.WatchStatus(ctx, q.client, q.options, q.out, terminal())
 			}

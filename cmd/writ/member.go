@@ -10,24 +10,27 @@ import (
 	"os"
 	"path/filepath"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/writ-os/writ/cmd/writ/member"
+	"github.com/writ-os/writ/reconciler/cli"
 )
 
 func memberCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "member",
-		Short: "List the servers of the cluster, or remove one",
-		Long: `Member lists the servers that are one cluster, and takes one out for good. They
-join by 'writ server --server ...'; 'writ token create --role server' says how.`,
+		Short: "List the servers of the cluster, remove one, or go on with one of them",
+		Long: `Member lists the servers that are one cluster, takes one out for good, and makes
+one the only one when most are lost. They join by 'writ server --server ...'; 'writ
+token create --role server' says how.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(memberList(), memberRemove())
+	cmd.AddCommand(memberList(), memberRemove(), memberReset())
 	return cmd
 }
 
@@ -102,4 +105,27 @@ removed. The cluster refuses when those who remain would not be most of them.`,
 		_, err := fmt.Fprintf(w, "removed %s\n", arguments[0])
 		return err
 	})
+}
+
+// servers returns what asks for the servers of the cluster, for status.
+func (a *access) servers() (func(context.Context) ([]cli.Server, error), error) {
+	cfg, err := a.configOf(a.viewer())
+	if err != nil {
+		return nil, err
+	}
+	h, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("build HTTP client: %w", err)
+	}
+	c := member.Client{HTTP: h, Server: cfg.Host}
+	return func(ctx context.Context) ([]cli.Server, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // the commit is what was asked for
+		defer cancel()
+		all, err := c.List(ctx)
+		var out []cli.Server
+		for _, s := range all {
+			out = append(out, cli.Server{Name: s.Name, Role: s.Role(), Ready: s.Ready})
+		}
+		return out, err
+	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.etcd.io/etcd/server/v3/storage/backend"
 
 	"github.com/writ-os/writ/schema"
 )
@@ -28,16 +29,23 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) (schema.ResourceVersion
 		return 0, err
 	}
 	version := s.Version()
-	snap := s.etcd.Backend().Snapshot()
+	if err := writeBackup(ctx, s.etcd.Backend(), w); err != nil {
+		return 0, err
+	}
+	return version, nil
+}
+
+func writeBackup(ctx context.Context, be backend.Backend, w io.Writer) error {
+	snap := be.Snapshot()
 	sum := sha256.New()
 	_, err := snap.WriteTo(io.MultiWriter(endingWriter{ctx, w}, sum))
 	if err = errors.Join(err, snap.Close(), ctx.Err()); err != nil { // bbolt hides what it wraps
-		return 0, fmt.Errorf("write backup: %w", err)
+		return fmt.Errorf("write backup: %w", err)
 	}
 	if _, err := w.Write(sum.Sum(nil)); err != nil {
-		return 0, fmt.Errorf("write sum of backup: %w", err)
+		return fmt.Errorf("write sum of backup: %w", err)
 	}
-	return version, nil
+	return nil
 }
 
 // endingWriter ends with a context.

@@ -85,6 +85,10 @@ func (e *etcdServer) start(ctx context.Context, cfg Config, inStep http.HandlerF
 			return err
 		}
 	}
+	rec, err := readReset(cfg.Dir)
+	if err != nil {
+		return err
+	}
 	server, err := newServer(sc)
 	if err != nil {
 		return err
@@ -94,7 +98,7 @@ func (e *etcdServer) start(ctx context.Context, cfg Config, inStep http.HandlerF
 	if cfg.Members == nil {
 		return e.await(ctx, e.awaitLead)
 	}
-	e.peers.serve(sc.Logger, server, inStep)
+	e.peers.serve(sc.Logger, server, inStep, rec.Clusters)
 	return e.await(ctx, func(ctx context.Context) error {
 		if err := e.awaitStep(ctx); err != nil {
 			return err

@@ -79,11 +79,7 @@ func memberConfig(ctx context.Context, sc *config.ServerConfig, m *Members, rt h
 	}
 	sc.InitialPeerURLsMap = types.URLsMap{m.Name: self}
 	if wal.Exist(sc.WALDir()) {
-		sc.ForceNewCluster = m.Reset
 		return nil // all that follows is decided
-	}
-	if m.Reset {
-		return fmt.Errorf("reset of the members: %s holds no data", sc.DataDir)
 	}
 	if len(m.Initial) > 0 {
 		sc.InitialClusterToken = "writ" // the same for all

@@ -32,12 +32,6 @@ type Members struct {
 	// Initial are the members, name to URL, of a cluster that begins with
 	// several at once; each is started with the same. Default: with this one.
 	Initial map[string]string
-	// Reset makes this member the only one, with the data that it has: for one
-	// start, when the majority of the members is lost for good. What only they
-	// had is lost as well, and the versions of that are given again: whoever
-	// watches must begin anew. They are members no more, and join again without
-	// their data.
-	Reset bool
 
 	// In tests: the address that connections to others come from, and how many
 	// entries of the log are kept for members that are behind.

@@ -147,7 +147,6 @@ func TestMembersRefused(t *testing.T) {
 		{"not one of the initial", m(func(m *Members) { m.Initial = map[string]string{"a": "https://h:1"} }), "initial members do not have"},
 		{"begin and join", m(func(m *Members) { m.Initial = map[string]string{m.Name: m.URL} }), "to begin a cluster and to join"},
 		{"join nowhere", m(func(m *Members) { m.Join = []string{"h:1"} }), "URL of a member"},
-		{"reset without data", m(func(m *Members) { m.Reset = true }), "holds no data"},
 		{"not added", m(func(*Members) {}), "add it there first"},
 		{"a stranger", m(func(m *Members) { m.TLS = c.net.files("stranger") }), "could not retrieve cluster information"},
 	} {
@@ -188,40 +187,6 @@ func TestNotAlone(t *testing.T) {
 	}
 	c.start(0)
 	put(t, c.runs[1].Store, "a", "2")
-	c.agree()
-}
-
-// TestReset: the last of three goes on with what it has, and others join it.
-func TestReset(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 3, nil)
-	put(t, c.runs[0].Store, "a", "1")
-	c.agree()
-	before := contents(c.runs[0].Store)
-	for i := range c.runs {
-		c.stop(i)
-	}
-	c.cfg[0].Members.Reset = true
-	s := c.start(0)
-	if fmt.Sprint(contents(s)) != fmt.Sprint(before) || !s.IsLeader() {
-		t.Errorf("after the reset: %v, was %v; leads: %v", contents(s), before, s.IsLeader())
-	}
-	put(t, s, "a", "2")
-	c.stop(0)
-	c.cfg[0].Members.Reset = false
-	s = c.start(0)
-	if err := runFor(t, c.cfg[1], time.Minute); !errors.Is(err, ErrRemoved) {
-		t.Errorf("who was a member before the reset: %v", err)
-	}
-	c.cfg[1].Dir, c.cfg[1].Members.Initial = filepath.Join(t.TempDir(), "etcd"), nil
-	j, err := s.AddMember(t.Context(), c.cfg[1].Members.Name, c.cfg[1].Members.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.cfg[1].Members.Join = j.Peers
-	c.start(1)
-	voters(t, s, 2)
-	put(t, c.runs[1].Store, "a", "3")
 	c.agree()
 }
 

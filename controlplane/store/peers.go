@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/etcdhttp"
@@ -48,10 +50,11 @@ func listenPeers(m *Members, dial time.Duration) (*peers, error) {
 	return &peers{listener: l, client: client, failed: make(chan error, 1)}, nil
 }
 
-// serve answers the other members until close.
-func (p *peers) serve(lg *zap.Logger, server *etcdserver.EtcdServer, inStep http.HandlerFunc) {
+// serve answers the other members until close, and those of clusters that are no
+// more.
+func (p *peers) serve(lg *zap.Logger, server *etcdserver.EtcdServer, inStep http.HandlerFunc, former []string) {
 	mux := http.NewServeMux()
-	mux.Handle("/", etcdhttp.NewPeerHandler(lg, server))
+	mux.Handle("/", dismiss(former, etcdhttp.NewPeerHandler(lg, server)))
 	mux.HandleFunc("GET "+inStepPath, inStep)
 	p.server = &http.Server{
 		Handler:           mux,
@@ -63,6 +66,22 @@ func (p *peers) serve(lg *zap.Logger, server *etcdserver.EtcdServer, inStep http
 			p.failed <- err
 		}
 	}()
+}
+
+// dismiss tells the members of former clusters that they are members no more, as
+// etcd does with those that were removed.
+func dismiss(former []string, next http.Handler) http.Handler {
+	if len(former) == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if slices.Contains(former, r.Header.Get("X-Etcd-Cluster-ID")) { // of rafthttp
+			w.Header().Set("X-Server-Version", version.Version) // without it the answer counts as that of etcd 2
+			http.Error(w, "removed member", http.StatusGone)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // close ends all connections.

@@ -8,6 +8,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type Options struct {
 	// Path is the folder of the directory that the cluster follows. Default: what
 	// the Repository says, or all of it.
 	Path string
+	// Servers asks for the servers of the cluster; nil: nobody asks.
+	Servers func(context.Context) ([]Server, error)
 	// Keys open what is encrypted; nil: it stays closed, and is compared by its
 	// hash.
 	Keys *secret.Keyring

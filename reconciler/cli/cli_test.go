@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,6 +198,7 @@ applied     1111111  first  (Ada)
 	if err := Status(t.Context(), f, Options{}, &b); err != nil || !strings.HasSuffix(b.String(), "last push   3333333  third  (Ada)\n            Failed (Refused) 0s ago\n") {
 		t.Error(b.String(), err)
 	}
+	statusOfServers(t, f)
 	b.Reset()
 	if err := History(t.Context(), f, Options{}, &b); err != nil {
 		t.Fatal(err)
@@ -214,3 +216,31 @@ applied     1111111  first  (Ada)
 }
 
 var _ plan.Live = liveObjects{}
+
+// statusOfServers: several servers are shown, one is not, and those that nobody may
+// know keep nobody from the commit.
+func statusOfServers(t *testing.T, c client.Reader) {
+	t.Helper()
+	all := []Server{{"s1", "leader", true}, {"server-2", "follower", false}, {"", "joining", false}}
+	for n, want := range map[int]string{0: "", 1: "", 2: "servers     s1        leader    ready\n            server-2  follower  not ready\n",
+		3: "servers     s1             leader    ready\n            server-2       follower  not ready\n            (not started)  joining   not ready\n"} {
+		for _, failed := range []error{nil, errors.New("forbidden")} {
+			o := Options{Servers: func(context.Context) ([]Server, error) { return all[:n], failed }}
+			if failed != nil {
+				want = ""
+			}
+			var b strings.Builder
+			if err := Status(t.Context(), c, o, &b); err != nil {
+				t.Fatal(err)
+			}
+			_, got, _ := strings.Cut(b.String(), "servers ")
+			if got != strings.TrimPrefix(want, "servers ") {
+				t.Errorf("%d servers, %v:\n%s", n, failed, b.String())
+			}
+		}
+	}
+	var b strings.Builder
+	if err := Status(t.Context(), c, Options{JSON: true, Servers: func(context.Context) ([]Server, error) { return all, nil }}, &b); err != nil || !strings.Contains(b.String(), `"role": "leader"`) {
+		t.Error(err, b.String())
+	}
+}

@@ -29,11 +29,13 @@ type state struct {
 	// Refused is a push that was refused after the head was seen, so that it
 	// never came to the branch.
 	Refused *v1alpha1.Commit `json:"refused,omitempty"`
+	// Servers of the cluster, when there are several.
+	Servers []Server `json:"servers,omitempty"`
 }
 
 // Status writes how far the cluster has come with the newest commit.
 func Status(ctx context.Context, c client.Reader, o Options, w io.Writer) error {
-	s, err := readState(ctx, c, o.repository())
+	s, err := readState(ctx, c, o)
 	if err != nil {
 		return err
 	}
@@ -56,7 +58,7 @@ func WatchStatus(ctx context.Context, c client.Reader, o Options, w io.Writer, t
 	defer tick.Stop()
 	last, lines := "", 0
 	for {
-		s, err := readState(ctx, c, o.repository())
+		s, err := readState(ctx, c, o)
 		if err != nil {
 			return err
 		}
@@ -86,12 +88,13 @@ func WatchStatus(ctx context.Context, c client.Reader, o Options, w io.Writer, t
 	}
 }
 
-func readState(ctx context.Context, c client.Reader, repository string) (*state, error) {
+func readState(ctx context.Context, c client.Reader, o Options) (*state, error) {
+	repository := o.repository()
 	repo, err := client.Get[*v1alpha1.Repository](ctx, c, schema.Key{Name: repository})
 	if err != nil {
 		return nil, fmt.Errorf("read repository %s: %w", repository, err)
 	}
-	s := &state{Repository: repo}
+	s := &state{Repository: repo, Servers: o.servers(ctx)}
 	for _, part := range []struct {
 		sha string
 		to  **v1alpha1.Commit
@@ -156,6 +159,7 @@ func (s *state) text(o Options, now time.Time) string {
 	if n := len(s.Repository.Status.Drifted) - maxDrifted; n > 0 {
 		fmt.Fprintf(&b, "            ... and %d more\n", n)
 	}
+	serversText(&b, o, s.Servers)
 	return b.String()
 }
 

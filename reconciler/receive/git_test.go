@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("RECEIVE_SERVE"); dir != "" {
 		serveUntilKilled(dir)
 	}
+	if dir := os.Getenv("RECEIVE_LIVE"); dir != "" {
+		liveUntilKilled(dir)
+	}
 	goleak.VerifyTestMain(m)
 }
 

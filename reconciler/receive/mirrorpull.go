@@ -31,16 +31,16 @@ func (m *mirror) pull(ctx context.Context) error {
 		return err
 	}
 	var cmds []command
+	for name, old := range m.pick(now) { // first: a branch a is in the way of a/b
+		if _, still := theirs[name]; !still && m.cfg.Force {
+			cmds = append(cmds, command{ref: ref{name, zeroSHA}, old: old})
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(theirs)) {
 		if old, there := now[name]; !there {
 			cmds = append(cmds, command{ref: ref{name, theirs[name]}, old: zeroSHA})
 		} else if old != theirs[name] {
 			cmds = append(cmds, command{ref: ref{name, theirs[name]}, old: old})
-		}
-	}
-	for name, old := range m.pick(now) {
-		if _, still := theirs[name]; !still && m.cfg.Force {
-			cmds = append(cmds, command{ref: ref{name, zeroSHA}, old: old})
 		}
 	}
 	if len(cmds) > 0 {
@@ -89,11 +89,24 @@ func (m *mirror) missing(cmds []command, now map[string]string) (wants, haves []
 			wants = append(wants, c.sha)
 		}
 	}
-	for _, sha := range now {
+	return wants, commitsOf(st, now)
+}
+
+// commitsOf are the commits that refs lead to.
+func (repo *repository) commitsOf(refs map[string]string) []string {
+	repo.packs.RLock()
+	defer repo.packs.RUnlock()
+	st := openObjects(repo.dir)
+	defer st.Close()
+	return commitsOf(st, refs)
+}
+
+func commitsOf(st *objects, refs map[string]string) (all []string) {
+	for _, sha := range refs {
 		if c, err := commitOrNil(st, peelTag(st, plumbing.NewHash(sha))); err == nil && c != nil {
-			haves = append(haves, c.Hash.String())
+			all = append(all, c.Hash.String())
 		}
 	}
-	slices.Sort(haves)
-	return wants, slices.Compact(haves)
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -46,9 +46,7 @@ func (r *Remote) receive(w http.ResponseWriter, req *http.Request, repo *reposit
 	if err := a.report(err, verdicts); err != nil {
 		r.cfg.Log.WarnContext(req.Context(), "answer push", "repository", repo.name, "err", err)
 	}
-	if err := repo.merge(); err != nil {
-		r.cfg.Log.WarnContext(req.Context(), "merge packs", "repository", repo.name, "err", err)
-	}
+	r.tidy(req.Context(), repo)
 }
 
 // push takes a push in. The error says why its objects were not stored; the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -46,11 +47,21 @@ func (r *Remote) Pull(ctx context.Context, name, url string, auth source.Auth) e
 	if err := m.pull(ctx); err != nil {
 		return fmt.Errorf("pull repository %s: %w", name, err)
 	}
+	r.tidy(ctx, repo)
 	return nil
 }
 
+// tidy merges packs where there have come to be many, as after a push: a server
+// that takes none is brought one with each.
+func (r *Remote) tidy(ctx context.Context, repo *repository) {
+	if err := repo.merge(); err != nil {
+		r.cfg.Log.WarnContext(ctx, "merge packs", "repository", repo.name, "err", err)
+	}
+}
+
 // Adopt gives a repository these refs and no others. Where objects are missing
-// nothing is changed, and they are named.
+// nothing is changed, and they are named. Killed in the middle it leaves some refs
+// as they were and some as they are to be, all of them whole.
 func (r *Remote) Adopt(name string, refs map[string]string) (missing []string, err error) {
 	repo, err := r.repo(name)
 	if err != nil {
@@ -58,6 +69,72 @@ func (r *Remote) Adopt(name string, refs map[string]string) (missing []string, e
 	}
 	repo.pushes.RLock() // what the refs lead to is not collected meanwhile
 	defer repo.pushes.RUnlock()
+	return repo.adoptAlone(refs)
+}
+
+// AdoptFrom is Adopt with the objects that are missing here and that another
+// server of the cluster has. What that one's own refs are does not matter: it may
+// have gone on, or back. What it sends is believed as little as any push.
+func (r *Remote) AdoptFrom(ctx context.Context, name, url string, auth source.Auth, refs map[string]string) (missing []string, err error) {
+	repo, err := r.repo(name)
+	if err != nil {
+		return nil, err
+	}
+	repo.pushes.RLock()
+	defer repo.pushes.RUnlock()
+	missing, err = repo.lacks(refs)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pullWithin)
+	defer cancel()
+	defer r.tidy(ctx, repo)
+	for _, sha := range missing { // one by one: it may have some of them
+		if err := r.gather(ctx, repo, url, auth, sha); err != nil && !strings.Contains(err.Error(), notOurs) {
+			return missing, fmt.Errorf("fetch %s of repository %s: %w", sha, name, err)
+		}
+	}
+	return repo.adoptAlone(refs)
+}
+
+// Missing are the objects of refs that a repository lacks.
+func (r *Remote) Missing(name string, refs map[string]string) ([]string, error) {
+	repo, err := r.repo(name)
+	if err != nil {
+		return nil, err
+	}
+	return repo.lacks(refs)
+}
+
+// gather fetches an object from another server with all that it refers to. No
+// ref leads to it yet.
+func (r *Remote) gather(ctx context.Context, repo *repository, url string, auth source.Auth, sha string) error {
+	now, err := repo.refs()
+	if err != nil {
+		return err
+	}
+	remote, err := source.Connect(url, auth)
+	if err != nil {
+		return err
+	}
+	defer remote.Close()
+	in, err := remote.Fetch(ctx, []string{sha}, repo.commitsOf(now))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	q, err := repo.quarantine(r.branch())
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if err := q.receive(in, r.limits()); err != nil {
+		return err
+	}
+	return q.promote()
+}
+
+func (repo *repository) adoptAlone(refs map[string]string) (missing []string, err error) {
 	repo.commits.Lock()
 	defer repo.commits.Unlock()
 	return repo.adopt(refs)
@@ -66,8 +143,13 @@ func (r *Remote) Adopt(name string, refs map[string]string) (missing []string, e
 // adopt is Adopt for who holds pushes and commits.
 func (repo *repository) adopt(refs map[string]string) (missing []string, err error) {
 	name := repo.name
-	if missing = repo.lacks(slices.Sorted(maps.Values(refs))); len(missing) > 0 {
-		return missing, nil
+	if missing, err = repo.lacks(refs); len(missing) > 0 || err != nil {
+		return missing, err
+	}
+	for ref := range refs {
+		if reason := checkRefName(ref); reason != "" {
+			return nil, fmt.Errorf("adopt %s of %s: %s", ref, name, reason)
+		}
 	}
 	repo.mu.Lock()
 	defer repo.mu.Unlock()
@@ -75,40 +157,67 @@ func (repo *repository) adopt(refs map[string]string) (missing []string, err err
 	if err != nil {
 		return nil, fmt.Errorf("read refs of %s: %w", name, err)
 	}
-	for ref, sha := range refs {
-		if now[ref] == sha {
-			continue
-		}
-		if reason := checkRefName(ref); reason != "" {
-			return nil, fmt.Errorf("adopt %s of %s: %s", ref, name, reason)
-		}
-		if err := repo.writeRef(ref, sha); err != nil {
-			return nil, fmt.Errorf("adopt %s of %s: %w", ref, name, err)
-		}
-	}
-	for ref := range now {
+	for ref := range now { // first: a branch a is in the way of a/b
 		if _, stays := refs[ref]; !stays {
 			if err := repo.deleteRef(ref); err != nil {
 				return nil, fmt.Errorf("adopt refs of %s: %w", name, err)
 			}
 		}
 	}
+	for ref, sha := range refs {
+		if now[ref] == sha {
+			continue
+		}
+		if err := repo.writeRef(ref, sha); err != nil {
+			return nil, fmt.Errorf("adopt %s of %s: %w", ref, name, err)
+		}
+	}
 	return nil, nil
 }
 
-// lacks are those of the objects that are not here. One that is here has all
-// that it refers to.
-func (repo *repository) lacks(shas []string) (missing []string) {
+// Lost are the refs of a repository when objects are missing that nobody has any
+// more: each ref that leads to one is what it is here, or gone.
+func Lost(refs, here map[string]string, missing []string) (left map[string]string) {
+	left = map[string]string{}
+	for ref, sha := range refs {
+		if !slices.Contains(missing, sha) {
+			left[ref] = sha
+		}
+	}
+	for ref, sha := range refs {
+		if old := here[ref]; slices.Contains(missing, sha) && old != "" && !inTheWay(ref, left) {
+			left[ref] = old
+		}
+	}
+	return left
+}
+
+// inTheWay says whether a ref cannot be beside others: a branch a beside a/b.
+func inTheWay(ref string, others map[string]string) bool {
+	for other := range others {
+		if strings.HasPrefix(other, ref+"/") || strings.HasPrefix(ref, other+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// lacks are the objects of refs that are not here. One that is here has all that
+// it refers to.
+func (repo *repository) lacks(refs map[string]string) (missing []string, err error) {
 	repo.packs.RLock()
 	defer repo.packs.RUnlock()
 	st := openObjects(repo.dir)
 	defer st.Close()
-	for _, sha := range shas {
-		if st.HasEncodedObject(plumbing.NewHash(sha)) != nil {
+	for _, sha := range slices.Compact(slices.Sorted(maps.Values(refs))) {
+		switch err := st.HasEncodedObject(plumbing.NewHash(sha)); {
+		case errors.Is(err, plumbing.ErrObjectNotFound):
 			missing = append(missing, sha)
+		case err != nil: // it may be here
+			return nil, fmt.Errorf("look for %s in %s: %w", sha, repo.name, err)
 		}
 	}
-	return missing
+	return missing, nil
 }
 
 func (r *Remote) repo(name string) (*repository, error) {

@@ -12,6 +12,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
+// notOurs is what a server of git says of an object that it does not have.
+const notOurs = "not our ref"
+
 // upload serves git-upload-pack.
 func (r *Remote) upload(w http.ResponseWriter, req *http.Request, repo *repository, in *packetReader) {
 	u, err := parseUpload(in)
@@ -29,7 +32,7 @@ func (r *Remote) upload(w http.ResponseWriter, req *http.Request, repo *reposito
 	out := bufio.NewWriterSize(w, 64<<10)
 	for _, h := range u.wants {
 		if st.HasEncodedObject(h) != nil {
-			_ = writePacket(out, "ERR upload-pack: not our ref %s", h)
+			_ = writePacket(out, "ERR upload-pack: "+notOurs+" %s", h)
 			_ = out.Flush()
 			return
 		}

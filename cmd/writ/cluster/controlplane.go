@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -86,6 +87,7 @@ type ControlPlane struct {
 	git     atomic.Pointer[repository]
 	remote  *receive.Remote // built in; nil with a repository elsewhere
 	pulling sync.Mutex
+	pulled  time.Time     // when a server that leads had this one pull last; under pulling
 	acting  chan struct{} // closed when it has begun to lead for the first time
 	acted   sync.Once
 	again   chan struct{} // closed when the process is to start again
@@ -110,6 +112,9 @@ func (p *ControlPlane) Run(ctx context.Context) error {
 	}
 	defer release()
 	if err := p.adopt(); err != nil {
+		return err
+	}
+	if err := p.orderedReset(ctx); err != nil {
 		return err
 	}
 	if err := p.openMembers(ctx); err != nil {

@@ -123,6 +123,12 @@ func (p *ControlPlane) commitOnce(ctx context.Context, refs map[string]string) e
 			return err
 		}
 	}
+	return p.storeRefs(ctx, have, refs)
+}
+
+// storeRefs has the store say what the refs are, if they still are what it said
+// last; nil: nothing.
+func (p *ControlPlane) storeRefs(ctx context.Context, have *corev1.ConfigMap, refs map[string]string) error {
 	text, err := json.Marshal(refs)
 	if err != nil {
 		return fmt.Errorf("encode refs: %w", err)
@@ -230,32 +236,55 @@ func (p *ControlPlane) pullAtLeader(ctx context.Context, name string) error {
 	return fmt.Errorf("%s does not lead, as far as is known here", name)
 }
 
-// pullFrom makes the repository here what it is at another server.
+// pullFrom makes the repository here what it is at another server, which may have
+// taken a push that is not accepted yet.
 func (p *ControlPlane) pullFrom(ctx context.Context, name string) error {
-	at, ok := p.presences.all(p.registry.Cache(), time.Now())[name]
-	if !ok || name == p.member.Name {
-		return fmt.Errorf("there is no other server %q", name)
-	}
-	pair, err := p.authority.IssueClient(pki.Client{User: identity.APIServer, Groups: []string{user.SystemPrivilegedGroup}, TTL: time.Hour})
+	url, auth, err := p.replicaOf(name)
 	if err != nil {
 		return err
 	}
 	p.pulling.Lock()
 	defer p.pulling.Unlock()
-	return p.remote.Pull(ctx, RepositoryName, "https://"+at.address.String()+replicaPrefix+"/git/"+RepositoryName+".git",
-		source.Auth{CA: p.authority.CAPEM(), ClientCert: pair.CertPEM, ClientKey: pair.KeyPEM})
+	p.pulled = time.Now()
+	return p.remote.Pull(ctx, RepositoryName, url, auth)
+}
+
+// adoptFrom gives the repository here the refs of the store, with what it lacks
+// from another server.
+func (p *ControlPlane) adoptFrom(ctx context.Context, name string, refs map[string]string) (missing []string, err error) {
+	url, auth, err := p.replicaOf(name)
+	if err != nil {
+		return nil, err
+	}
+	p.pulling.Lock()
+	defer p.pulling.Unlock()
+	return p.remote.AdoptFrom(ctx, RepositoryName, url, auth, refs)
+}
+
+// replicaOf is where the repository of another server is, and how to get in.
+func (p *ControlPlane) replicaOf(name string) (url string, auth source.Auth, err error) {
+	at, ok := p.presences.all(p.registry.Cache(), time.Now())[name]
+	if !ok || name == p.member.Name {
+		return "", auth, fmt.Errorf("there is no other server %q", name)
+	}
+	pair, err := p.authority.IssueClient(pki.Client{User: identity.APIServer, Groups: []string{user.SystemPrivilegedGroup}, TTL: time.Hour})
+	if err != nil {
+		return "", auth, err
+	}
+	return "https://" + at.address.String() + replicaPrefix + "/git/" + RepositoryName + ".git",
+		source.Auth{CA: p.authority.CAPEM(), ClientCert: pair.CertPEM, ClientKey: pair.KeyPEM}, nil
 }
 
 // adoptRefs makes the repository of a server that begins to lead what the store
 // says it is. It waits for others that have what is missing here; nothing of Git
-// is served or applied before.
-func (p *ControlPlane) adoptRefs(ctx context.Context) error {
+// is served or applied before. begun says that the store knows of refs at all.
+func (p *ControlPlane) adoptRefs(ctx context.Context) (begun bool) {
 	for said := ""; ; {
-		why, err := p.adoptOnce(ctx)
+		begun, why, err := p.adoptOnce(ctx)
 		if err != nil && ctx.Err() == nil {
 			why = err.Error()
 		} else if err == nil && why == "" || ctx.Err() != nil {
-			return nil
+			return begun
 		}
 		if why != said {
 			said = why
@@ -263,35 +292,77 @@ func (p *ControlPlane) adoptRefs(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return begun
 		case <-time.After(time.Second):
 		}
 	}
 }
 
-func (p *ControlPlane) adoptOnce(ctx context.Context) (missing string, err error) {
-	_, refs, err := p.storedRefs(ctx)
+func (p *ControlPlane) adoptOnce(ctx context.Context) (begun bool, missing string, err error) {
+	have, refs, err := p.storedRefs(ctx)
 	if err != nil || refs == nil {
-		return "", err
+		return false, "", err
 	}
 	lacks, err := p.remote.Adopt(RepositoryName, refs)
 	if err != nil || len(lacks) == 0 {
+		return true, "", err
+	}
+	missing, err = p.adoptFromOthers(ctx, have, refs)
+	return true, missing, err
+}
+
+// adoptFromOthers asks every other server for what is missing here.
+func (p *ControlPlane) adoptFromOthers(ctx context.Context, have *corev1.ConfigMap, refs map[string]string) (missing string, err error) {
+	all, err := p.store.Members(ctx)
+	if err != nil {
+		return "", err
+	}
+	lacks, err := p.remote.Missing(RepositoryName, refs)
+	if err != nil {
 		return "", err
 	}
 	var failed []error
-	for name := range p.presences.all(p.registry.Cache(), time.Now()) {
-		if name == p.member.Name {
+	for _, m := range all {
+		if m.Self || m.Name == "" && m.Learner { // one that has not started has nothing
 			continue
 		}
-		if err := p.pullFrom(ctx, name); err != nil {
+		missing, err := p.adoptFrom(ctx, m.Name, refs)
+		switch {
+		case err != nil:
 			failed = append(failed, err)
-			continue
-		}
-		if lacks, err = p.remote.Adopt(RepositoryName, refs); err != nil || len(lacks) == 0 {
-			return "", err
+		case len(missing) == 0:
+			return "", nil
+		default:
+			lacks = missing
 		}
 	}
-	return strings.Join(lacks, " "), errors.Join(failed...)
+	if len(failed) > 0 {
+		return strings.Join(lacks, " "), errors.Join(failed...)
+	}
+	return "", p.dropLost(ctx, have, refs, lacks)
+}
+
+// dropLost gives up what was pushed and is on no server any more: every server of
+// the cluster has said that it does not have it. The servers that had it were
+// lost, or removed.
+func (p *ControlPlane) dropLost(ctx context.Context, have *corev1.ConfigMap, refs map[string]string, lacks []string) error {
+	here, err := p.remote.Refs(RepositoryName)
+	if err != nil {
+		return err
+	}
+	left := receive.Lost(refs, here, lacks)
+	if err := p.storeRefs(ctx, have, left); err != nil {
+		return err
+	}
+	for ref, sha := range refs {
+		if left[ref] != sha {
+			p.log("receive").Error("what was pushed is lost: no server of the cluster has it; push it again", "ref", ref, "commit", sha, "now", left[ref])
+		}
+	}
+	if lacks, err = p.remote.Adopt(RepositoryName, left); err == nil && len(lacks) > 0 {
+		err = fmt.Errorf("adopt what is left: %s is missing", strings.Join(lacks, " "))
+	}
+	return err
 }
 
 // followRefs keeps the copy of a server that does not lead, until ctx ends.
@@ -331,14 +402,32 @@ func (p *ControlPlane) catchUp(ctx context.Context) error {
 	if err != nil || maps.Equal(want, have) {
 		return err
 	}
+	// While a push is on its way, what it brought here must stay referred to.
+	if p.pushUnderWay() {
+		if missing, err := p.remote.Missing(RepositoryName, want); err != nil || len(missing) == 0 {
+			return err
+		}
+	}
 	all, err := p.store.Members(ctx)
 	if err != nil {
 		return err
 	}
 	for _, m := range all {
 		if m.Leader && !m.Self {
-			return p.pullFrom(ctx, m.Name)
+			missing, err := p.adoptFrom(ctx, m.Name, want)
+			if err == nil && len(missing) > 0 {
+				err = fmt.Errorf("%s does not have %s", m.Name, strings.Join(missing, " "))
+			}
+			return err
 		}
 	}
 	return errNoLeader
+}
+
+// pushUnderWay says that this server was asked for a push a moment ago which the
+// store may not have yet.
+func (p *ControlPlane) pushUnderWay() bool {
+	p.pulling.Lock()
+	defer p.pulling.Unlock()
+	return time.Since(p.pulled) < keptWithin
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/writ-os/writ/controlplane/auth/identity"
+	"github.com/writ-os/writ/controlplane/client"
 )
 
 // act is all that one server of a cluster does for it: controllers, scheduler,
@@ -24,6 +25,11 @@ func (p *ControlPlane) act(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	p.loops(ctx, g, term)
+	if p.member != nil {
+		events := client.NewRecorder(p.as(identity.APIServer), "writ-members", p.member.Name)
+		g.Go(func() error { return events.Run(ctx) })
+		g.Go(func() error { return p.keepMembers(ctx, events) })
+	}
 	if err := p.prepareRemote(ctx, git); err != nil {
 		return stop(g, err)
 	}
@@ -47,16 +53,17 @@ func (p *ControlPlane) prepareRemote(ctx context.Context, git *repository) error
 	if p.remote == nil {
 		return nil
 	}
-	if p.member != nil {
-		if err := p.adoptRefs(ctx); err != nil || ctx.Err() != nil {
+	if p.member == nil {
+		return git.seed()
+	}
+	begun := p.adoptRefs(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if !begun { // one whose branch was lost does not begin again with the example
+		if err := git.seed(); err != nil {
 			return err
 		}
-	}
-	if err := git.seed(); err != nil {
-		return err
-	}
-	if p.member == nil {
-		return nil
 	}
 	for said := false; ; { // what was there before there were several servers
 		refs, err := p.remote.Refs(RepositoryName)

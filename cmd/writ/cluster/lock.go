@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -83,4 +84,15 @@ func listen(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %s: %w: --listen is HOST:PORT, and the host an address of this machine", address, err)
 	}
 	return l, nil
+}
+
+// Hold keeps servers from running on a data directory until release is called,
+// and refuses where one runs.
+func Hold(dir string) (release func(), err error) { return lock(dir, ServerLock) }
+
+// AskMember says whether another server, at the URL of its member, is in step
+// with most of them, in the name of the one whose data directory this is. An
+// error says that it does not answer.
+func AskMember(dir string) func(ctx context.Context, url string) (inStep bool, err error) {
+	return peerTLS(dir).Ask
 }

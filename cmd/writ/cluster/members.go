@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -200,7 +201,13 @@ func (p *ControlPlane) storeMembers() (*store.Members, error) {
 		return nil, err
 	}
 	return &store.Members{Name: p.member.Name, Listen: at, URL: peerURL(at), Join: p.member.Peers,
-		TLS: store.PeerTLS{CertFile: p.cfg.file("pki", "peer.crt"), KeyFile: p.cfg.file("pki", "peer.key"), CAFile: p.cfg.file("pki", "peer-ca.crt")}}, nil
+		TLS: peerTLS(p.cfg.DataDir)}, nil
+}
+
+// peerTLS are the files by which the servers prove themselves to each other.
+func peerTLS(dataDir string) store.PeerTLS {
+	at := func(name string) string { return filepath.Join(dataDir, "pki", name) }
+	return store.PeerTLS{CertFile: at("peer.crt"), KeyFile: at("peer.key"), CAFile: at("peer-ca.crt")}
 }
 
 // writePeer issues the certificate by which the other servers know this one. The
@@ -265,7 +272,7 @@ func (p *ControlPlane) told() string { return reachable(p.cfg.Listen, p.cfg.host
 
 // servers serves /servers.
 func (p *ControlPlane) servers() []apiserver.Mount {
-	h := &member.Host{Begin: p.beginMembers, Shared: p.shared, Add: p.store.AddMember, List: p.listServers, Remove: p.removeServer, Log: p.log("members"),
+	h := &member.Host{Begin: p.beginMembers, Shared: p.shared, Add: p.store.AddMember, List: p.listServers, Remove: p.removeServer, Reset: p.resetServers, Log: p.log("members"),
 		Authorize: func(ctx context.Context, u user.Info, verb, path string) (bool, error) {
 			d, _, err := p.authz.Authorize(ctx, authorizer.AttributesRecord{User: u, Verb: verb, Path: path})
 			return d == authorizer.DecisionAllow, err

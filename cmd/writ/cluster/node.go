@@ -104,7 +104,7 @@ func (n *Node) Run(ctx context.Context) error {
 	net4 := newLateNetwork(n.cfg.Config, c)
 	agent := nodeagent.New(nodeagent.Config{
 		NodeName: n.cfg.NodeName, NodeIP: ip.String(), Machine: n.machine, Client: c, Cache: cache, DataDir: n.cfg.file("node"), StaticDir: n.cfg.file("manifests"),
-		Runtime: containerd.New(containerd.Config{DataDir: n.cfg.file("containerd"), Socket: n.cfg.Containerd, OwnDaemon: n.cfg.Containerd == "", Cgroups: cgroups, Mirrors: pool.Mirrors, Log: n.log("runtime")}),
+		Runtime: containerd.New(containerd.Config{DataDir: n.cfg.file("containerd"), Socket: n.cfg.Containerd, OwnDaemon: n.cfg.Containerd == "", Cgroups: cgroups, Mirrors: pool.Mirrors, Endpoint: pool.Endpoint, Log: n.log("runtime")}),
 		Network: net4, Cgroups: cgroups, DNS: pod.DNS{Servers: []string{DNSService.String()}, Domain: Domain},
 		Server:  nodeagent.Server{Addr: net.JoinHostPort("", strconv.Itoa(n.cfg.Port)), TLS: who.serving},
 		Version: n.cfg.Version, ShipImages: "/proc/self/exe", Log: n.log("agent"),

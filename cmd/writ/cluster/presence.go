@@ -37,6 +37,7 @@ func presenceKey(name string) schema.Key {
 type presence struct {
 	address netip.AddrPort
 	live    bool
+	node    string // UID of the Node of its machine; "" when that never was one
 }
 
 // presences says who is there. It goes by when this process has seen a lease
@@ -67,7 +68,7 @@ func (p *presences) all(cache client.Cache, now time.Time) map[string]presence {
 			s = sighting{l.ResourceVersion, now}
 		}
 		next[l.Name] = s
-		out[*l.Spec.HolderIdentity] = presence{at, now.Sub(s.at) < presenceLife}
+		out[*l.Spec.HolderIdentity] = presence{at, now.Sub(s.at) < presenceLife, l.Annotations[presenceNode]}
 	}
 	p.seen = next
 	return out
@@ -75,8 +76,10 @@ func (p *presences) all(cache client.Cache, now time.Time) map[string]presence {
 
 // keepPresence renews the lease of this server until ctx ends.
 func (p *ControlPlane) keepPresence(ctx context.Context) error {
+	node := ""
 	for said := false; ; {
-		err := p.renewPresence(ctx)
+		node = p.ownNode(node)
+		err := p.renewPresence(ctx, node)
 		if err != nil && ctx.Err() == nil && !said {
 			p.log("members").Warn("the lease of this server is not renewed", "err", err)
 		}
@@ -89,7 +92,7 @@ func (p *ControlPlane) keepPresence(ctx context.Context) error {
 	}
 }
 
-func (p *ControlPlane) renewPresence(ctx context.Context) error {
+func (p *ControlPlane) renewPresence(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, presenceLife)
 	defer cancel()
 	c, key := p.as(identity.APIServer), presenceKey(p.member.Name)
@@ -99,6 +102,9 @@ func (p *ControlPlane) renewPresence(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{presenceLabel: ""},
 			Annotations: map[string]string{presenceAddress: p.advertised().String()}},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &p.member.Name, LeaseDurationSeconds: &life, RenewTime: &now},
+	}
+	if node != "" {
+		l.Annotations[presenceNode] = node
 	}
 	have, ok := client.Cached[*coordinationv1.Lease](p.registry.Cache(), key)
 	if !ok {

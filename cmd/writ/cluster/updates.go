@@ -78,16 +78,27 @@ func openSlots(found slot.Found, commandLine string) (slots *slot.Slots, done fu
 	if err != nil {
 		return nil, nil, errors.Join(err, unix.Unmount(espMount, 0), disk.Close())
 	}
-	slots = &slot.Slots{Device: disk, ESP: esp, Booted: update.ReadBooted(efivars, commandLine), Addon: func(arguments string) ([]byte, error) {
-		stub, err := os.ReadFile(addonStub)
-		if err != nil {
-			return nil, fmt.Errorf("read addon stub: %w", err)
-		}
-		return uki.Addon(stub, arguments)
-	}}
+	slots = &slot.Slots{Device: disk, ESP: esp, Booted: update.ReadBooted(efivars, commandLine), Addon: makeAddon,
+		Accepts: func(kernel []byte) error { return uki.Accepted(efivars, kernel) }}
 	return slots, func() {
 		_ = errors.Join(esp.Close(), unix.Unmount(espMount, 0), disk.Close()) //nolint:errcheck // everything was synced when it was written
 	}, nil
+}
+
+// makeAddon is what gives the kernel more arguments. The machine has no key to sign
+// it with, and with Secure Boot systemd-stub leaves out what is not signed.
+func makeAddon(arguments string) ([]byte, error) {
+	switch secure, err := uki.SecureBoot(efivars); {
+	case err != nil:
+		return nil, err
+	case secure:
+		return nil, errors.New("this machine has Secure Boot on, and takes no kernel arguments but those of its image: take kernelArguments out of its NodePool")
+	}
+	stub, err := os.ReadFile(addonStub)
+	if err != nil {
+		return nil, fmt.Errorf("read addon stub: %w", err)
+	}
+	return uki.Addon(stub, arguments)
 }
 
 // mountESP also takes over from an agent that was killed.

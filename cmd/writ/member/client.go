@@ -36,6 +36,19 @@ func (c Client) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
+// Reset makes the server that is asked the only one of its cluster, when its name
+// is given; without one it says what that takes away.
+func (c Client) Reset(ctx context.Context, confirm string) (l Loss, err error) {
+	path := resetPath
+	if confirm != "" {
+		path += "?" + url.Values{"confirm": {confirm}}.Encode()
+	}
+	if err := c.do(ctx, http.MethodPost, path, &l); err != nil {
+		return l, fmt.Errorf("reset: %w", err)
+	}
+	return l, nil
+}
+
 func (c Client) do(ctx context.Context, method, path string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.Server, "/")+path, nil)
 	if err != nil {

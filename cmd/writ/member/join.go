@@ -42,7 +42,10 @@ const (
 )
 
 // Run joins, unless the machine has done so. It may be ended at any moment and
-// begun again: what makes the machine a member is written last.
+// begun again: what makes the machine a member is written last. Once that is
+// written the token is needed no more: the store asks the servers, by a
+// certificate of their authority, whether this one was added. One that was
+// removed since is told to be added again.
 func (j *Join) Run(ctx context.Context) error {
 	begun, err := HasData(j.DataDir)
 	if err != nil {
@@ -56,6 +59,8 @@ func (j *Join) Run(ctx context.Context) error {
 		return fmt.Errorf("join as a server: %s holds the data of a cluster of its own: choose another --data-dir, or remove it", j.DataDir)
 	case begun:
 		return nil
+	case state.added():
+		return j.resume(ctx)
 	case j.Token == "":
 		return errors.New("join as a server: this machine is no server of a cluster yet: it needs --token, of 'writ token create --role server'")
 	}
@@ -66,15 +71,57 @@ func (j *Join) Run(ctx context.Context) error {
 	if err := j.sameCluster(ca); err != nil {
 		return err
 	}
-	a, err := j.ask(ctx, ca)
+	if !x509.NewCertPool().AppendCertsFromPEM(ca) {
+		return errors.New("join as a server: the authority of the cluster is no certificate")
+	}
+	a, err := j.ask(ctx, client(ca))
 	if err != nil {
 		return fmt.Errorf("join as a server: %w", err)
 	}
+	return j.keep(a)
+}
+
+// resume goes on with what an earlier life was given. With a token it asks once
+// more to be added, in case it was removed since; where that fails what is here
+// may do all the same.
+func (j *Join) resume(ctx context.Context) error {
+	if j.Token == "" {
+		return nil
+	}
+	once, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	ca, err := j.Discover(once)
+	if err == nil {
+		if err := j.sameCluster(ca); err != nil {
+			return err
+		}
+		var a *Answer
+		if a, _, err = j.once(once, client(ca)); err == nil {
+			return j.keep(a)
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	j.Log.Info("not added to the servers once more: this machine goes on with what it was given", "server", j.Server, "err", err)
+	return nil
+}
+
+// keep makes the machine a member, by the file that is written last.
+func (j *Join) keep(a *Answer) error {
 	if err := j.write(a); err != nil {
 		return fmt.Errorf("join as a server: %w", err)
 	}
 	j.Log.Info("joined as a server", "server", j.Server, "name", j.Request.Name, "url", j.Request.URL)
 	return (&State{Name: j.Request.Name, Peers: a.Peers, Settings: a.Settings}).Write(j.DataDir)
+}
+
+// client trusts the authority of the cluster alone.
+func client(ca []byte) *http.Client {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca) // nobody is trusted where there is none
+	return &http.Client{Timeout: within, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 }
 
 // discover tries until the cluster answers.
@@ -111,13 +158,7 @@ func (j *Join) sameCluster(ca []byte) error {
 }
 
 // ask asks to be added, until the cluster has said yes or no.
-func (j *Join) ask(ctx context.Context, ca []byte) (*Answer, error) {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the authority of the cluster is no certificate")
-	}
-	c := &http.Client{Timeout: within, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
-		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+func (j *Join) ask(ctx context.Context, c *http.Client) (*Answer, error) {
 	for said := ""; ; {
 		a, passes, err := j.once(ctx, c)
 		if err == nil || !passes || ctx.Err() != nil {

@@ -185,27 +185,56 @@ func TestKilled(t *testing.T) {
 			t.Errorf("killed after %d files: %v, %v", n, s, err)
 		}
 	}
+	// With the last of them it needs no token, nor one that lives.
+	asked := h.added.Load()
+	for _, token := range []string{"", "agent"} {
+		if err := h.join(whole, token).Run(t.Context()); err != nil || h.added.Load() != asked {
+			t.Errorf("by the token %q, killed before its store: %v", token, err)
+		}
+	}
+	if err := h.join(whole, "server").Run(t.Context()); err != nil || h.added.Load() != asked+1 {
+		t.Errorf("by a token that lives, killed before its store: %v", err)
+	}
+	away := h.join(whole, "server")
+	away.Discover = func(context.Context) ([]byte, error) { return nil, errors.New("nobody there") }
+	if err := away.Run(t.Context()); err != nil {
+		t.Errorf("killed before its store, and the server that it joined by is gone: %v", err)
+	}
+	other := h.join(whole, "server")
+	other.Discover = func(context.Context) ([]byte, error) { return []byte("another"), nil }
+	if err := other.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "keys of another cluster") {
+		t.Errorf("killed before its store, and told of another cluster: %v", err)
+	}
+	first := t.TempDir()
+	if err := (&State{Name: "s1"}).Write(first); err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{"", "agent"} {
+		if err := h.join(first, token).Run(t.Context()); err == nil {
+			t.Errorf("the first of several begins without its data, by the token %q", token)
+		}
+	}
 	began := func(dir string) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Join(dir, "store", "member", "wal"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	asked := h.added.Load()
+	asked = h.added.Load()
 	began(whole)
 	if err := h.join(whole, "").Run(t.Context()); err != nil || h.added.Load() != asked {
 		t.Errorf("one that has joined: %v, asked again: %v", err, h.added.Load() != asked)
 	}
-	other := t.TempDir()
-	began(other)
-	if err := h.join(other, "server").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "a cluster of its own") {
+	another := t.TempDir()
+	began(another)
+	if err := h.join(another, "server").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "a cluster of its own") {
 		t.Errorf("one that is alone: %v", err)
 	}
-	other = t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(other, "pki"), 0o700), os.WriteFile(filepath.Join(other, "pki", "ca.crt"), []byte("another"), 0o600)); err != nil {
+	another = t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(another, "pki"), 0o700), os.WriteFile(filepath.Join(another, "pki", "ca.crt"), []byte("another"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.join(other, "server").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "keys of another cluster") {
+	if err := h.join(another, "server").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "keys of another cluster") {
 		t.Errorf("one of another cluster: %v", err)
 	}
 	if err := h.join(t.TempDir(), "").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "needs --token") {

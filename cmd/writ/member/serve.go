@@ -18,10 +18,13 @@ import (
 )
 
 // Path is where servers are listed, joined and removed. The authorizer decides
-// who may: get it, post to it/join, delete it/<name>.
+// who may: get it, post to it/join and it/reset, delete it/<name>.
 const Path = "/servers"
 
-const joinPath = Path + "/join"
+const (
+	joinPath  = Path + "/join"
+	resetPath = Path + "/reset"
+)
 
 // maxRequest bounds what one that joins may send.
 const maxRequest = 64 << 10
@@ -81,7 +84,10 @@ type Host struct {
 	Add    func(ctx context.Context, name, url string) (*store.Joining, error)
 	List   func(ctx context.Context) ([]Server, error)
 	Remove func(ctx context.Context, name string) error
-	Log    *slog.Logger
+	// Reset says what a reset of this server takes away, and begins it when the
+	// name of the server is given; it refuses what is not lost.
+	Reset func(ctx context.Context, confirm string) (Loss, error)
+	Log   *slog.Logger
 }
 
 // ServeHTTP implements http.Handler.
@@ -108,6 +114,12 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, all, err)
 	case r.URL.Path == joinPath && r.Method == http.MethodPost:
 		h.join(w, r, u)
+	case r.URL.Path == resetPath && r.Method == http.MethodPost:
+		loss, err := h.Reset(r.Context(), r.URL.Query().Get("confirm"))
+		if err == nil && r.URL.Query().Has("confirm") {
+			h.Log.Warn("this server is reset", "user", u.GetName(), "remote", r.RemoteAddr, "dropped", len(loss.Dropped))
+		}
+		answer(w, loss, err)
 	case one && name != "" && r.Method == http.MethodDelete:
 		err := h.Remove(r.Context(), name)
 		if err == nil {

@@ -1,12 +1,14 @@
-// Package member makes a machine one of several servers of a cluster: what a
-// server gives to one that joins, how that one asks for it, and what both
-// remember.
+// Package member makes a machine one of several servers of a cluster, and the only
+// one again: what a server gives to one that joins, how that one asks for it, what
+// both remember, who has left for good, and what is left when most are lost.
 //
 // It watches nothing. It owns <data-dir>/members.json, which says that a server
-// is one of several, and serves /servers. It promises that the keys of the
-// cluster are given to those alone whom the authorizer lets POST /servers/join,
-// that each time is logged without them, and that a server that dies while it
-// joins comes through when it is started again.
+// is one of several, and <data-dir>/reset, by which one is told to go on alone,
+// and serves /servers. It promises that the keys of the cluster are given to those
+// alone whom the authorizer lets POST /servers/join, that each time is logged
+// without them, that a server that dies while it joins comes through when it is
+// started again, and that none goes on alone while another one says that most of
+// them are there.
 package member
 
 import (
@@ -51,6 +53,10 @@ func ReadState(dataDir string) (*State, error) {
 	}
 	return s, nil
 }
+
+// added says that the server was added to others, and given their keys. The first
+// of several has no peers, and must not begin anew without its data.
+func (s *State) added() bool { return s != nil && len(s.Peers) > 0 }
 
 // Write makes a data directory that of one of several servers.
 func (s *State) Write(dataDir string) error {
