@@ -129,28 +129,12 @@ func checkNode(a *registry.Attributes, name string) error {
 	return nil
 }
 
-// kubeletLabels are the labels of Kubernetes' own domains that a node may give
-// itself.
-var kubeletLabels = []string{
-	corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
-	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
-	corev1.LabelInstanceType, corev1.LabelInstanceTypeStable,
-	corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
-	corev1.LabelWindowsBuild,
-}
-
 // restricted returns the changed labels that steer workloads and are therefore
 // not a node's to change.
 func restricted(labels, old map[string]string) []string {
 	var bad []string
 	for _, k := range slices.Sorted(maps.Keys(changed(labels, old))) {
-		domain, _, ok := strings.Cut(k, "/")
-		switch {
-		case !ok:
-		case under(domain, corev1.LabelNamespaceNodeRestriction):
-			bad = append(bad, k)
-		case slices.Contains(kubeletLabels, k), under(domain, corev1.LabelNamespaceSuffixKubelet), under(domain, corev1.LabelNamespaceSuffixNode):
-		case under(domain, "kubernetes.io"), under(domain, "k8s.io"):
+		if !v1alpha1.NodeMayLabel(k) {
 			bad = append(bad, k)
 		}
 	}
@@ -172,10 +156,6 @@ func orders(object, old *corev1.Node) []string {
 		}
 	}
 	return bad
-}
-
-func under(domain, parent string) bool {
-	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
 func changed(a, b map[string]string) map[string]bool {

@@ -119,6 +119,17 @@ func (k *Keyring) For(ref string) []Credentials {
 	return out
 }
 
+// of is what a keyring has for one host.
+func (k *Keyring) of(host string) *Keyring {
+	out := &Keyring{}
+	for _, e := range k.entries {
+		if matchHost(e.host, host) {
+			out.entries = append(out.entries, e)
+		}
+	}
+	return out
+}
+
 // matchHost matches "*.example.com" label by label.
 func matchHost(pattern, host string) bool {
 	p, h := strings.Split(pattern, "."), strings.Split(host, ".")

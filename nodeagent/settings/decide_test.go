@@ -44,6 +44,12 @@ func TestWant(t *testing.T) {
 	if !slices.Equal(w.Refused, want) {
 		t.Errorf("refused\n%s", strings.Join(w.Refused, "\n"))
 	}
+	match := v1alpha1.NodeDiskMatch{Size: "> 1Gi"}
+	pool.Spec = v1alpha1.NodePoolSpec{Disks: []v1alpha1.NodeDisk{{Name: "a", Match: match}, {Name: "../etc", Match: match}, {Name: "a", Match: match},
+		{Name: "b"}, {Name: "c", Match: match, Filesystem: "xfs"}, {Name: "d", Match: v1alpha1.NodeDiskMatch{Size: "1"}}}}
+	if w := Want(pool); len(w.Disks) != 1 || len(w.Refused) != 5 {
+		t.Errorf("disks: %+v", w)
+	}
 	pool.Spec = v1alpha1.NodePoolSpec{TimeServers: []string{"a", "b\nFallbackNTP=evil"}}
 	if w := Want(pool); w.TimeServers != nil || len(w.Refused) != 1 {
 		t.Errorf("a line more: %+v", w)

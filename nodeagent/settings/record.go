@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/writ-os/writ/nodeagent/settings/disk"
 )
 
 // Record is what the agent must not forget when it ends.
@@ -20,6 +22,9 @@ type Record struct {
 	Sysctls map[string]Remembered `json:"sysctls,omitempty"`
 	// Servers is the drop-in that systemd-timesyncd was started with.
 	Servers string `json:"servers,omitempty"`
+	// Disks are those that are, or were, declared, by name. They outlive a start of
+	// the machine.
+	Disks map[string]disk.Known `json:"disks,omitempty"`
 }
 
 // Remembered is what is known of a sysctl that was set.
@@ -60,7 +65,7 @@ func readRecord(dir, boot string) (Record, error) {
 		return Record{Boot: boot}, fmt.Errorf("read record of settings: %w", err)
 	}
 	if r.Boot != boot {
-		r = Record{Wanted: r.Wanted, Boot: boot}
+		r = Record{Wanted: r.Wanted, Disks: r.Disks, Boot: boot}
 	}
 	return r, nil
 }

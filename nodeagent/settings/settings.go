@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/nodeagent/settings/disk"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -31,7 +32,7 @@ const (
 // Config is everything that Settings need from outside.
 type Config struct {
 	NodeName string
-	Client   client.Writer
+	Client   client.Interface
 	// Cache holds at least the NodePools and the Node of this machine.
 	Cache client.Cache
 	// Dir keeps the record.
@@ -40,6 +41,8 @@ type Config struct {
 	Sysctls string
 	// Run is where the system keeps what ends with it. Default: /run.
 	Run string
+	// Disks is the machine's. Default: what is in /sys, mounted below /var/mnt.
+	Disks disk.Machine
 	// Boot names this start of the machine. Default: what the kernel says.
 	Boot string
 	// Restart starts a unit of systemd again. Default: systemctl does.
@@ -57,11 +60,15 @@ type Settings struct {
 	sysctls sysctls
 	mirrors atomic.Pointer[map[string][]string]
 	known   atomic.Bool // what the server says
+	// endpoints are by host.
+	endpoints atomic.Pointer[map[string]declared]
+	secrets   secrets
 
 	// The rest is the loop's.
 	record  Record
 	unsaved bool // it is not on the disk
 	told    condition
+	failed  []string // of the last try
 	tries   int
 	next    time.Time // of a try, after one that failed
 }
@@ -77,17 +84,21 @@ func New(cfg Config) *Settings {
 	if cfg.Run == "" {
 		cfg.Run = "/run"
 	}
+	if cfg.Disks.Sys == "" {
+		cfg.Disks = disk.Machine{Sys: "/sys", Dev: "/dev", Mnt: "/var/mnt"}
+	}
 	if cfg.Restart == nil {
 		cfg.Restart = restart
 	}
 	if cfg.step == nil {
 		cfg.step = func() error { return nil }
 	}
-	return &Settings{cfg: cfg, log: cfg.Log, sysctls: sysctls{cfg.Sysctls}}
+	return &Settings{cfg: cfg, log: cfg.Log, sysctls: sysctls{cfg.Sysctls}, secrets: secrets{client: cfg.Client}}
 }
 
 // Load reads what was in force when the agent ended, so that the first pull asks
-// the mirrors. Run does it where it was not done.
+// the mirrors and the first pod finds its disks. Run does it where it was not
+// done.
 func (s *Settings) Load() error {
 	if s.cfg.Boot == "" {
 		b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -103,6 +114,8 @@ func (s *Settings) Load() error {
 	}
 	mirrors := s.record.Wanted.Mirrors
 	s.mirrors.Store(&mirrors)
+	s.declareEndpoints(s.record.Wanted.Hosts)
+	s.mountDisks()
 	return nil
 }
 
@@ -126,8 +139,18 @@ func (s *Settings) Run(ctx context.Context) error {
 		}
 	}
 	wake := make(chan struct{}, 1)
+	ring := func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+	s.secrets.ring = ring
+	defer s.secrets.alive.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	followed := make(chan error, 1)
-	go func() { followed <- s.follow(ctx, wake) }()
+	go func() { followed <- s.follow(ctx, ring) }()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -145,13 +168,7 @@ func (s *Settings) Run(ctx context.Context) error {
 }
 
 // follow wakes the loop when the Node or a pool changes, until ctx ends.
-func (s *Settings) follow(ctx context.Context, wake chan<- struct{}) error {
-	ring := func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
+func (s *Settings) follow(ctx context.Context, ring func()) error {
 	err := s.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*corev1.Node](), func(e client.Event) {
 		if e.Object != nil && e.Object.GetName() == s.cfg.NodeName {
 			ring()
@@ -177,34 +194,40 @@ func (s *Settings) turn(ctx context.Context) time.Duration {
 	if ok = ok && s.known.Load(); ok {
 		want = Want(v1alpha1.NewMembership(client.CachedList[*v1alpha1.NodePool](s.cfg.Cache, "")).PoolOf(node.Labels))
 	}
+	s.secrets.want(ctx, want.Hosts)
+	unasked := s.declareEndpoints(want.Hosts)
 	changed := !reflect.DeepEqual(want, s.record.Wanted)
-	if wait := time.Until(s.next); wait > 0 && !changed {
-		return wait
-	}
 	if changed {
-		s.tries = 0
+		s.tries, s.next = 0, time.Time{}
 		s.mirrors.Store(&want.Mirrors)
 	}
-	problems := s.apply(ctx, want)
-	var wait time.Duration
-	switch {
-	case len(problems) > 0:
-		wait = min(retryFirst<<min(s.tries, 10), retryLast)
-		s.tries++
-		s.next = time.Now().Add(wait)
-	default:
-		s.tries, s.next = 0, time.Time{}
-		if !want.Nothing() {
-			wait = look
-		}
+	wait := time.Until(s.next)
+	if wait <= 0 {
+		wait = s.try(ctx, want)
 	}
 	if ok {
-		if err := s.tell(ctx, node, conditionOf(want, problems)); err != nil {
+		if err := s.tell(ctx, node, conditionOf(want, slices.Concat(s.failed, unasked))); err != nil {
 			s.log.Warn("settings not reported", "err", err)
 			return retryFirst
 		}
 	}
 	return wait
+}
+
+// try applies what is wanted, and says when to look again.
+func (s *Settings) try(ctx context.Context, want Wanted) time.Duration {
+	s.failed = s.apply(ctx, want)
+	if len(s.failed) > 0 {
+		wait := min(retryFirst<<min(s.tries, 10), retryLast)
+		s.tries++
+		s.next = time.Now().Add(wait)
+		return wait
+	}
+	s.tries, s.next = 0, time.Time{}
+	if want.Nothing() {
+		return 0
+	}
+	return look
 }
 
 // apply reads, decides and acts until there is nothing to do, and says what
@@ -216,6 +239,11 @@ func (s *Settings) apply(ctx context.Context, want Wanted) []string {
 			return []string{err.Error()}
 		}
 	}
+	return slices.Concat(s.applyValues(ctx, want), s.applyDisks(ctx, want.Disks))
+}
+
+// applyValues is apply of sysctls and time servers.
+func (s *Settings) applyValues(ctx context.Context, want Wanted) []string {
 	for range maxTurns {
 		if want.Nothing() && len(s.record.Sysctls) == 0 && s.record.Servers == "" {
 			return nil

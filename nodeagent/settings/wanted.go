@@ -3,9 +3,11 @@ package settings
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/writ-os/writ/nodeagent/settings/disk"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -20,13 +22,17 @@ type Wanted struct {
 	TimeServers []string `json:"timeServers,omitempty"`
 	// Mirrors are URLs by the registry that they stand for.
 	Mirrors map[string][]string `json:"mirrors,omitempty"`
+	// Hosts is what is said of registries and mirrors.
+	Hosts map[string]Host `json:"hosts,omitempty"`
+	// Disks are those that are wanted, by name.
+	Disks []disk.Wanted `json:"disks,omitempty"`
 	// Refused says why some of it is not done.
 	Refused []string `json:"refused,omitempty"`
 }
 
 // Nothing says that no setting is wanted.
 func (w *Wanted) Nothing() bool {
-	return len(w.Sysctls)+len(w.TimeServers)+len(w.Mirrors)+len(w.Refused) == 0
+	return len(w.Sysctls)+len(w.TimeServers)+len(w.Mirrors)+len(w.Hosts)+len(w.Disks)+len(w.Refused) == 0
 }
 
 // Want reads what a pool says; nil is no pool. A pool that was checked with its
@@ -53,6 +59,10 @@ func Want(p *v1alpha1.NodePool) Wanted {
 			w.Mirrors = map[string][]string{}
 		}
 		w.Mirrors[r.Host] = append(w.Mirrors[r.Host], r.Mirrors...)
+	}
+	w.Hosts = hostsOf(p.Spec.Registries)
+	for i := range p.Spec.Disks {
+		w.disk(&p.Spec.Disks[i])
 	}
 	if w.Nothing() {
 		return Wanted{}
@@ -82,6 +92,30 @@ func (w *Wanted) sysctl(name, value string) {
 		w.Sysctls = map[string]string{}
 	}
 	w.Sysctls[at] = value
+}
+
+// diskName is what the schema has, too: it is part of a path here.
+var diskName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,9}[a-z0-9])?$`)
+
+func (w *Wanted) disk(d *v1alpha1.NodeDisk) {
+	why := ""
+	switch _, err := v1alpha1.SizeBounds(d.Match.Size); {
+	case !diskName.MatchString(d.Name):
+		why = "is no name of a disk"
+	case slices.ContainsFunc(w.Disks, func(o disk.Wanted) bool { return o.Name == d.Name }):
+		why = "is there twice"
+	case d.Filesystem != "" && d.Filesystem != disk.Ext4:
+		why = "wants a file system other than ext4"
+	case d.Match.Empty():
+		why = "says nothing of the disk"
+	case err != nil:
+		why = "has a " + err.Error()
+	}
+	if why != "" {
+		w.Refused = append(w.Refused, fmt.Sprintf("disk %q: %s", d.Name, why))
+		return
+	}
+	w.Disks = append(w.Disks, disk.Wanted{Name: d.Name, Match: d.Match})
 }
 
 // twins are sysctls of which one is 0 when the other is set. The one that is 0

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/nodeagent/settings/disk"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -29,6 +30,7 @@ type world struct {
 	boot     string
 	restarts []string
 	bad      atomic.Bool // units do not start
+	disks    disk.Machine
 	// left is how many more writes there are until the agent does nothing more, as
 	// one that is killed; -1 is never.
 	left int
@@ -99,7 +101,7 @@ func (w *world) pool(spec *v1alpha1.NodePoolSpec) {
 }
 
 func (w *world) settings() *Settings {
-	return New(Config{NodeName: "n1", Client: w.api, Cache: w.api.Cache(), Dir: filepath.Join(w.dir, "record"), Sysctls: w.sysctls, Run: filepath.Join(w.dir, "run"), Boot: w.boot,
+	return New(Config{NodeName: "n1", Client: w.api, Cache: w.api.Cache(), Dir: filepath.Join(w.dir, "record"), Sysctls: w.sysctls, Run: filepath.Join(w.dir, "run"), Boot: w.boot, Disks: w.disks,
 		Restart: func(_ context.Context, unit string) error {
 			if w.bad.Load() {
 				return fmt.Errorf("restart %s: no", unit)

@@ -769,6 +769,12 @@ func defaultNode(o *corev1.Node) {
 	defaultNodeStatus(&o.Status)
 }
 
+func defaultNodeDisk(o *v1alpha1.NodeDisk) {
+	if o.Filesystem == "" {
+		o.Filesystem = "ext4"
+	}
+}
+
 func defaultNodeImage(o *v1alpha1.NodeImage) {
 	defaultNodeImageSpec(&o.Spec)
 }
@@ -786,6 +792,9 @@ func defaultNodePool(o *v1alpha1.NodePool) {
 func defaultNodePoolSpec(o *v1alpha1.NodePoolSpec) {
 	if o.RebootWindow != nil {
 		defaultRebootWindow(o.RebootWindow)
+	}
+	for i := range o.Disks {
+		defaultNodeDisk(&o.Disks[i])
 	}
 }
 

@@ -52,6 +52,11 @@ type NodePoolSpec struct {
 	// Registries say how nodes reach registries of container images. They are for
 	// the next pull.
 	Registries []NodeRegistry `json:"registries,omitempty"`
+	// Disks are data disks that every node of the pool has: whole ones, beside that
+	// of its system. One that is blank gets a file system; one that holds anything
+	// else is never touched. When the pool says nothing of a disk any more it is
+	// unmounted, and keeps what it holds.
+	Disks []NodeDisk `json:"disks,omitempty"`
 }
 
 // NodePoolUpdate is how carefully nodes are brought to an image.
@@ -88,15 +93,55 @@ type RebootWindow struct {
 	Timezone string `json:"timezone,omitempty"`
 }
 
-// NodeRegistry is how nodes reach one registry of container images.
+// NodeRegistry is how nodes reach one host: a registry of container images, or a
+// mirror of one.
 type NodeRegistry struct {
-	// Host is the registry as images name it: docker.io, registry.example.com:5000.
+	// Host is the registry as images name it (docker.io, registry.example.com:5000),
+	// or the host and port in the URL of a mirror. It is there once.
 	Host string `json:"host"`
 	// Mirrors are URLs that are asked before the registry itself, in this order:
 	// https://mirror.example.com, or https://mirror.example.com/v2/project where its
-	// API has a path. They are asked without credentials, and trusted as the registry
-	// is: what a tag means is what the first one says that has it.
+	// API has a path. They are shown what is declared for their own host, and no pull
+	// secret; they are trusted as the registry is: what a tag means is what the first
+	// one says that has it.
 	Mirrors []string `json:"mirrors,omitempty"`
+	// CA are certificates in PEM of the authorities that the host's certificate may
+	// be from, beside those of the machine.
+	CA string `json:"ca,omitempty"`
+	// Secret is namespace/name of a Secret with what the nodes show the host:
+	// .dockerconfigjson, or username and password; and for a client certificate
+	// tls.crt and tls.key. Every node of the pool may read it, and no other by this;
+	// so the pool must choose its nodes by labels that they cannot give themselves.
+	Secret string `json:"secret,omitempty"`
+}
+
+// NodeDisk is one data disk of each node.
+type NodeDisk struct {
+	// Name is where it is mounted: /var/mnt/<name>. At most 11 characters: the file
+	// system is labelled writ-<name>.
+	Name string `json:"name"`
+	// Match chooses the disk: all that is said must hold, and of the disks that are
+	// not in use for exactly one.
+	Match NodeDiskMatch `json:"match"`
+	// Filesystem that a blank disk gets: ext4.
+	Filesystem string `json:"filesystem,omitempty"`
+}
+
+// NodeDiskMatch is what a disk must be like. Words may have * and ?, of any
+// characters and of one.
+type NodeDiskMatch struct {
+	// Size is one or two bounds: ">= 10Gi", "> 100G, <= 2Ti".
+	Size string `json:"size,omitempty"`
+	// Model as the disk names itself.
+	Model string `json:"model,omitempty"`
+	// Serial is its serial number.
+	Serial string `json:"serial,omitempty"`
+	// WWID is its name in the world: naa.5000c500a1b2c3d4, eui.0025385971b11111.
+	WWID string `json:"wwid,omitempty"`
+	// Path is any of its names: /dev/vdb, /dev/disk/by-path/pci-0000:00:05.0.
+	Path string `json:"path,omitempty"`
+	// Rotational: whether it turns.
+	Rotational *bool `json:"rotational,omitempty"`
 }
 
 // The conditions of a NodePool.

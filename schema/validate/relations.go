@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/writ-os/writ/schema"
-	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // relation is a fault between two fields, which no definition of one field can
@@ -74,7 +73,7 @@ func relationsOf(r *schema.Resource, root node) []relation {
 	case "Repository":
 		c.remote(spec)
 	case "NodePool":
-		c.sysctls(spec.at("sysctls"))
+		c.nodePool(spec)
 	case "HorizontalPodAutoscaler":
 		if lo, hi := spec.at("minReplicas"), spec.at("maxReplicas"); lo.int() > hi.int() && hi.value != nil {
 			c.find(lo, RuleOutOfRange, "", "must not be more than maxReplicas, %d", hi.int())
@@ -201,24 +200,6 @@ func (c *related) remote(spec node) {
 		} else {
 			seen[key] = true
 		}
-	}
-}
-
-// sysctls refuses what is not a pool's to set, and one parameter by two names.
-func (c *related) sysctls(all node) {
-	names := map[string]string{}
-	for _, name := range all.keys() {
-		n, at := all.at(name), v1alpha1.SysctlPath(name)
-		if at == "" {
-			continue
-		}
-		if why := v1alpha1.SysctlRefusal(at, n.text()); why != "" {
-			c.find(n, RuleForbidden, "", "%s", why)
-		}
-		if other, ok := names[at]; ok {
-			c.find(n, RuleDuplicate, "", "is the same as %s", other)
-		}
-		names[at] = name
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package node decides the requests of nodes: a node may read what the pods
-// that are bound to it need, and write about itself and them. It is
-// Kubernetes' Node authorizer, answered from the cache's index of pods by node
-// instead of a graph of its own.
+// that are bound to it and the registries of its NodePool need, and write about
+// itself and those pods. It is Kubernetes' Node authorizer, answered from the
+// cache's index of pods by node instead of a graph of its own.
 //
 // It watches nothing and owns nothing. What a node writes into objects that it
 // may write is checked at admission (NodeRestriction).
@@ -172,7 +172,7 @@ func (a *Authorizer) serviceAccount(node string, attrs authorizer.Attributes) st
 func (a *Authorizer) relation(node string, t thing, attrs authorizer.Attributes) string {
 	return relatedIf(node, attrs, func() bool {
 		key := schema.Key{Namespace: attrs.GetNamespace(), Name: attrs.GetName()}
-		return related(a.cache, node, t, key) || t == aSecret && volumeSecret(a.cache, node, key)
+		return related(a.cache, node, t, key) || t == aSecret && (volumeSecret(a.cache, node, key) || poolSecret(a.cache, node, key))
 	})
 }
 

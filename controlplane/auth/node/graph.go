@@ -7,6 +7,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // thing is what a pod may refer to.
@@ -60,6 +61,21 @@ func volumeSecret(cache client.Cache, node string, key schema.Key) bool {
 		}
 	}
 	return false
+}
+
+// poolSecret says whether the pool of a node names a secret for its registries.
+// Which pool that is must not be for the node to say.
+func poolSecret(cache client.Cache, node string, key schema.Key) bool {
+	n, ok := client.Cached[*corev1.Node](cache, schema.Key{Name: node})
+	if !ok {
+		return false
+	}
+	pool, _ := v1alpha1.NewMembership(client.CachedList[*v1alpha1.NodePool](cache, "")).Sure(n.Labels)
+	if pool == nil || !pool.DeletionTimestamp.IsZero() {
+		return false
+	}
+	name := key.Namespace + "/" + key.Name
+	return slices.ContainsFunc(pool.Spec.Registries, func(r v1alpha1.NodeRegistry) bool { return r.Secret == name })
 }
 
 // volumeRelated says whether a pod of the node has a claim that is bound to a

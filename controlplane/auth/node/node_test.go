@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/writ-os/writ/controlplane/auth/policy"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // webPod refers to everything that a pod can refer to, by names that say where.
@@ -181,4 +183,55 @@ func parse(t *testing.T, s string, u user.Info) authorizer.AttributesRecord {
 		}
 	}
 	return r
+}
+
+// The Secret of a pool's registries is for the nodes of that pool, and no node
+// chooses its pool.
+func TestPoolSecrets(t *testing.T) {
+	machine := func(name string, labels map[string]string) schema.Object {
+		return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	}
+	pool := func(name string, priority int32, selector, secret string) schema.Object {
+		labels := map[string]string{}
+		if selector != "" {
+			labels[selector] = ""
+		}
+		return &v1alpha1.NodePool{TypeMeta: metav1.TypeMeta{APIVersion: "writ.dev/v1alpha1", Kind: "NodePool"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: v1alpha1.NodePoolSpec{Selector: metav1.LabelSelector{MatchLabels: labels}, Priority: priority, Registries: []v1alpha1.NodeRegistry{{Host: "docker.io"}, {Host: "r", Secret: secret}}}}
+	}
+	const worker, gpu, free = "node-role.kubernetes.io/worker", "node-restriction.kubernetes.io/gpu", "example.com/pool"
+	nodes := []schema.Object{
+		machine("worker", map[string]string{worker: ""}), machine("gpu", map[string]string{worker: "", gpu: ""}),
+		machine("other", nil), machine("self", map[string]string{free: ""}),
+	}
+	strict := []schema.Object{pool("all", 0, "", "images/all"), pool("gpu", 2, gpu, "images/gpu"), pool("workers", 1, worker, "images/workers")}
+	loose := []schema.Object{pool("workers", 3, worker, "images/workers"), pool("self", 2, free, "images/self"), pool("all", 1, "", "images/all")}
+	for _, tt := range []struct {
+		name, node, request string
+		pools               []schema.Object
+		allowed             bool
+	}{
+		{"its pool's", "worker", "get secrets images/workers", strict, true},
+		{"to follow it", "worker", "watch secrets images/workers", strict, true},
+		{"the pool of the highest priority", "gpu", "get secrets images/gpu", strict, true},
+		{"of all others", "other", "get secrets images/all", strict, true},
+		{"a node of another pool", "gpu", "get secrets images/workers", strict, false},
+		{"a node of no such pool", "other", "get secrets images/workers", strict, false},
+		{"of the pool that has what is left", "worker", "get secrets images/all", strict, false},
+		{"another namespace", "worker", "get secrets other/workers", strict, false},
+		{"all of them", "worker", "list secrets images/", strict, false},
+		{"to write it", "worker", "update secrets images/workers", strict, false},
+		{"a config map", "worker", "get configmaps images/workers", strict, false},
+		{"no such node", "nobody", "get secrets images/all", strict, false},
+		{"no pools", "worker", "get secrets images/workers", nil, false},
+		{"by a label that it may give itself", "self", "get secrets images/self", loose, false},
+		{"by taking such a label away", "other", "get secrets images/all", loose, false},
+		{"not in doubt", "worker", "get secrets images/workers", loose, true},
+	} {
+		a := New(client.NewFake(append(slices.Clone(tt.pools), nodes...)...).Cache(), policy.NodeRules())
+		d, reason, err := a.Authorize(t.Context(), parse(t, tt.request, &user.DefaultInfo{Name: "system:node:" + tt.node, Groups: []string{user.NodesGroup}}))
+		if err != nil || (d == authorizer.DecisionAllow) != tt.allowed {
+			t.Errorf("%s: decision %v, reason %q, %v", tt.name, d, reason, err)
+		}
+	}
 }

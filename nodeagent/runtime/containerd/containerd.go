@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"path/filepath"
 	"sync"
 	"time"
@@ -56,9 +55,12 @@ type Config struct {
 	// Mirrors are URLs that are asked for the images of a registry before the
 	// registry itself. Default: none.
 	Mirrors func(registry string) []string
-	Cgroups *cgroup.Manager
-	Logs    crilog.Limits
-	Log     *slog.Logger
+	// Endpoint is what is declared of a host, a registry or a mirror; nil where
+	// nothing is. Default: nothing.
+	Endpoint func(host string) *image.Endpoint
+	Cgroups  *cgroup.Manager
+	Logs     crilog.Limits
+	Log      *slog.Logger
 }
 
 // Runtime implements runtime.Runtime and image.Store.
@@ -78,7 +80,7 @@ type Runtime struct {
 	nextWatch  int
 
 	images  imageCache
-	mirrors *http.Client // asks mirrors
+	clients clients // ask registries and mirrors
 }
 
 var (
@@ -120,7 +122,6 @@ func New(cfg Config) *Runtime {
 		clamp:      lowestOOMScoreAdj(),
 		containers: map[string]*record{},
 		watchers:   map[int]func(runtime.Event){},
-		mirrors:    mirrorClient(),
 	}
 }
 
@@ -147,7 +148,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 		return fmt.Errorf("connect to containerd at %s: %w", socket, err)
 	}
 	defer client.Close()
-	defer r.mirrors.CloseIdleConnections()
+	defer r.clients.closeIdle()
 	r.client = client
 	if err := r.setUp(ctx); err != nil {
 		return err

@@ -42,6 +42,7 @@ type testNode struct {
 	dir, run, group string
 	cgroups         *cgroup.Manager
 	mirrors         func(string) []string
+	endpoint        func(string) *image.Endpoint
 }
 
 func newTestNode(t testing.TB) *testNode {
@@ -94,7 +95,7 @@ func (n *testNode) clean(t testing.TB) {
 }
 
 func (n *testNode) config() Config {
-	return Config{DataDir: n.dir, RunDir: n.run, OwnDaemon: true, Namespace: "writ", Binary: "containerd", Cgroups: n.cgroups, Logs: crilog.Limits{}, Mirrors: n.mirrors, Log: newTestLog()}
+	return Config{DataDir: n.dir, RunDir: n.run, OwnDaemon: true, Namespace: "writ", Binary: "containerd", Cgroups: n.cgroups, Logs: crilog.Limits{}, Mirrors: n.mirrors, Endpoint: n.endpoint, Log: newTestLog()}
 }
 
 // start runs a runtime until the test, or stop, ends it.

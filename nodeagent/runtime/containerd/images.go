@@ -155,11 +155,8 @@ func (r *Runtime) Pull(ctx context.Context, ref string, creds []image.Credential
 		return image.Image{}, err
 	}
 	var errs []error
-	for _, c := range append(slices.Clone(creds), image.Credentials{}) {
-		auth := docker.NewDockerAuthorizer(docker.WithAuthCreds(func(string) (string, string, error) {
-			return c.Username, c.Password, nil
-		}))
-		resolver := docker.NewResolver(docker.ResolverOptions{Hosts: r.hosts(auth)})
+	for _, c := range slices.Concat(creds, r.endpoint(image.Registry(ref)).Credentials(ref), []image.Credentials{{}}) {
+		resolver := docker.NewResolver(docker.ResolverOptions{Hosts: r.hosts(ref, c)})
 		_, err := r.client.Pull(ctx, ref, ctrd.WithResolver(resolver), ctrd.WithPullUnpack,
 			ctrd.WithPullSnapshotter(r.snapshotter), ctrd.WithPullLabel(labelPulled, "true"))
 		if err == nil {

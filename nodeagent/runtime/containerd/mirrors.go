@@ -2,32 +2,38 @@ package containerd
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/containerd/containerd/v2/core/remotes/docker"
+
+	"github.com/writ-os/writ/nodeagent/image"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// mirrorDial bounds how long a mirror that is away holds up each request.
-const mirrorDial = 3 * time.Second
-
-func mirrorClient() *http.Client {
-	t := docker.DefaultHTTPTransport(nil)
-	t.DialContext = (&net.Dialer{Timeout: mirrorDial, KeepAlive: 30 * time.Second}).DialContext
-	return &http.Client{Transport: t}
+// endpoint is what is declared of a host; nil is nothing.
+func (r *Runtime) endpoint(host string) *image.Endpoint {
+	if r.cfg.Endpoint == nil {
+		return nil
+	}
+	return r.cfg.Endpoint(host)
 }
 
-// hosts says where the images of a registry are asked for: at its mirrors, in
+// hosts says where an image is asked for: at the mirrors of its registry, in
 // their order, and where none of them answers with it, at the registry itself.
-// That alone is shown the credentials.
-func (r *Runtime) hosts(auth docker.Authorizer) docker.RegistryHosts {
-	itself := docker.ConfigureDefaultRegistries(docker.WithAuthorizer(auth), docker.WithPlainHTTP(docker.MatchLocalhost))
+// That alone is shown the credentials; a mirror is shown its own.
+func (r *Runtime) hosts(ref string, creds image.Credentials) docker.RegistryHosts {
 	return func(registry string) ([]docker.RegistryHost, error) {
-		last, err := itself(registry)
+		e := r.endpoint(registry)
+		c := r.clients.of(registry, e, false)
+		last, err := docker.ConfigureDefaultRegistries(
+			docker.WithClient(c), docker.WithAuthorizer(authorizer(c, creds)),
+			docker.WithPlainHTTP(func(host string) (bool, error) {
+				local, err := docker.MatchLocalhost(host)
+				return local && !e.TLS(), err
+			}))(registry)
 		if err != nil || r.cfg.Mirrors == nil {
 			return last, err
 		}
@@ -38,13 +44,33 @@ func (r *Runtime) hosts(auth docker.Authorizer) docker.RegistryHosts {
 				r.log.Warn("leave out mirror", "registry", registry, "err", err)
 				continue
 			}
-			h.Client = r.mirrors
-			// Some give tokens to anybody.
-			h.Authorizer = docker.NewDockerAuthorizer(docker.WithAuthClient(r.mirrors))
+			r.authorize(&h, v1alpha1.MirrorHost(m), ref)
 			out = append(out, h)
 		}
 		return append(out, last...), nil
 	}
+}
+
+// authorize gives a mirror what is declared of its host. Without encryption it
+// is shown nothing.
+func (r *Runtime) authorize(h *docker.RegistryHost, host, ref string) {
+	var e *image.Endpoint
+	if h.Scheme == "https" {
+		e = r.endpoint(host)
+	}
+	h.Client = r.clients.of(host, e, true)
+	_, repo, _ := strings.Cut(ref, "/")
+	var creds image.Credentials
+	if all := e.Credentials(host + "/" + repo); len(all) > 0 {
+		creds = all[0]
+	}
+	h.Authorizer = authorizer(h.Client, creds) // some give tokens to anybody
+}
+
+func authorizer(c *http.Client, creds image.Credentials) docker.Authorizer {
+	return docker.NewDockerAuthorizer(docker.WithAuthClient(c), docker.WithAuthCreds(func(string) (string, string, error) {
+		return creds.Username, creds.Password, nil
+	}))
 }
 
 // mirrorHost reads the URL of a mirror. The API is at /v2 below its path, unless
