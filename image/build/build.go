@@ -27,6 +27,7 @@ import (
 	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/image/lock"
 	"github.com/writ-os/writ/image/tree"
+	"github.com/writ-os/writ/image/uki"
 )
 
 // Arch is the only one that is built, as Go calls it.
@@ -62,6 +63,11 @@ type Programs struct {
 type SecureBoot struct {
 	Key         crypto.Signer
 	Certificate *x509.Certificate
+	// Enrol are variables that the boot loader puts into a firmware without keys;
+	// nil for none. It does so by itself on virtual machines, elsewhere when a
+	// person chooses it in the menu, or where EnrolForce says so.
+	Enrol      *uki.Enrolment
+	EnrolForce bool
 }
 
 // File is one of the result.

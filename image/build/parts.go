@@ -187,12 +187,23 @@ func (j *job) uki(context.Context) (string, error) {
 // espFiles are the EFI system partition of a new disk: the first kernel image
 // is one that was found good.
 func (j *job) espFiles() []esp.File {
-	return []esp.File{
+	files := []esp.File{
 		{Path: "EFI/BOOT/BOOTX64.EFI", Data: j.loader},
 		{Path: "EFI/systemd/systemd-bootx64.efi", Data: j.loader},
 		{Path: "EFI/Linux/writ_1.efi", Data: j.kernel},
-		{Path: "loader/loader.conf", Data: []byte("timeout 0\neditor no\nconsole-mode keep\n")},
 	}
+	conf := "timeout 0\neditor no\nconsole-mode keep\n"
+	if s := j.cfg.SecureBoot; s != nil && s.Enrol != nil {
+		for name, data := range map[string][]byte{"PK": s.Enrol.PK, "KEK": s.Enrol.KEK, "db": s.Enrol.DB} {
+			files = append(files, esp.File{Path: "loader/keys/auto/" + name + ".auth", Data: data})
+		}
+		mode := "if-safe"
+		if s.EnrolForce {
+			mode = "force"
+		}
+		conf += "secure-boot-enroll " + mode + "\n"
+	}
+	return append(files, esp.File{Path: "loader/loader.conf", Data: []byte(conf)})
 }
 
 // checkProgram refuses what would not start on a node: a program that needs

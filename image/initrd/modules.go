@@ -21,6 +21,11 @@ var Storage = []string{
 	"megaraid_sas", "mpt3sas", "hpsa", "smartpqi", "aacraid",
 }
 
+// Spare is what the EFI system partition is mounted with, by a machine whose root
+// file system is damaged. No device asks for them. What a kernel does not have as a
+// module is part of it.
+var Spare = []string{"vfat", "nls_cp437", "nls_ascii"}
+
 // Modules is the order in which modules are to be loaded so that the wanted ones
 // come up, and the wanted ones that there is no file of. dep is modules.dep of
 // depmod(8): "file: files it needs", the most basic one last. Dashes and
@@ -124,7 +129,7 @@ func (p Parts) modules() ([]driver, error) {
 			return nil, fmt.Errorf("the kernel has no module %s, without which no image boots", name)
 		}
 	}
-	order, _, err := Modules(dep, append(slices.Clone(optional), Required...))
+	order, _, err := Modules(dep, slices.Concat(optional, Required, Spare))
 	if err != nil {
 		return nil, err
 	}

@@ -11,5 +11,6 @@
 // that the first start makes; what ends with a start is in /run. The machine's
 // ID is not kept: systemd.machine_id=firmware on the kernel's command line takes
 // it from the firmware, before there is a /var, so that the journal and the
-// network find it, and falls back to a random one where the firmware has none.
+// network find it. Where the firmware has none the initrd derives one from the disk,
+// from the second start on; the first has a random one.
 package root

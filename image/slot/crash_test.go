@@ -57,18 +57,18 @@ func TestPowerFailure(t *testing.T) {
 	v4, v5, v6 := version(t, "4.0.0"), version(t, "5.0.0"), version(t, "6.0.0")
 	updated := func(t testing.TB) *sim.Machine { // from v4 to v5
 		m := machine(t, v4)
-		if err := reach(t, m, boot(t, m, v4), v5, ""); err != nil {
+		if err := reach(t, m, boots(t, m, v4), v5, ""); err != nil {
 			t.Fatal(err)
 		}
 		return m
 	}
 	failed := func(t testing.TB) *sim.Machine { // v6 over v4, which did not boot
 		m := updated(t)
-		s := boot(t, m, v5)
+		s := boots(t, m, v5)
 		install(t, s, v6)
 		switchTo(t, s, v6, "")
 		m.Panics[v6.RootHash] = true
-		boot(t, m, v5)
+		boots(t, m, v5)
 		m.Panics = map[string]bool{}
 		return m
 	}
@@ -93,7 +93,7 @@ func TestPowerFailure(t *testing.T) {
 				done := false
 				for seed, share := range []float64{0, 0.5, 0.9} {
 					m := ready.Clone()
-					s := boot(t, m, tt.from)
+					s := boots(t, m, tt.from)
 					m.Power.CutAfter(cut)
 					err := reach(t, m, s, tt.to, tt.args)
 					if done = err == nil; !done && !errors.Is(err, sim.ErrPower) {

@@ -17,13 +17,15 @@
 // that the version which was chosen last is tried first, even if it is the older
 // one.
 //
-// It owns the four partitions, their entries in the table, and the files named
-// above. It watches nothing. State reads, Plan and Boot decide, Slots acts. It
-// promises that whenever the power fails, one slot is whole, has an entry, and is
-// what the loader comes to; and that doing the interrupted thing again succeeds.
+// It owns the four partitions, their entries in the table, the files named above
+// (package boot has their names and order), and the notes of the slots (package
+// note), which the initrd writes too (package guard). It watches nothing. State
+// reads, Plan and Boot decide, Slots acts. It promises that whenever the power
+// fails, one slot is whole, has an entry, and is what the loader comes to; and that
+// doing the interrupted thing again succeeds.
 //
 // The order of an installation: the other slot's entries go, its GUIDs are
-// blanked, the data is written, synced, and read back against the root hash, the
-// GUIDs are set in both copies of the table, the UKI gets the name "staged". The
-// switch to it is the one rename that the loader can see.
+// blanked, its note is erased, the data is written, synced, and read back against
+// the root hash, the GUIDs are set in both copies of the table, the UKI gets the
+// name "staged". The switch to it is the one rename that the loader can see.
 package slot

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/writ-os/writ/image/gpt"
+	"github.com/writ-os/writ/image/slot/boot"
 )
 
 // ErrNotHere says that no disk of this machine has the running system: it was
@@ -25,7 +26,7 @@ type Found struct {
 // Find looks for the disk that the running system was started from: the one of
 // which a partition is named by the root hash. sys and dev are /sys and /dev.
 func Find(sys, dev, commandLine string) (Found, error) {
-	hash, err := hex.DecodeString(argument(commandLine, "roothash"))
+	hash, err := hex.DecodeString(boot.Argument(commandLine, "roothash"))
 	if err != nil || len(hash) == 0 {
 		return Found{}, ErrNotHere
 	}

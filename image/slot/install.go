@@ -11,6 +11,8 @@ import (
 
 	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/image/gpt"
+	"github.com/writ-os/writ/image/slot/boot"
+	"github.com/writ-os/writ/image/slot/note"
 	"github.com/writ-os/writ/image/verity"
 )
 
@@ -64,13 +66,13 @@ func (s *Slots) Install(ctx context.Context, b *bundle.Reader, progress func(don
 		case bundle.Verity:
 			return s.write(sl.verity, r)
 		default:
-			return s.ESP.Create(tmpName(st.next), r)
+			return s.ESP.Create(boot.TmpName(st.next), r)
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("write %s into slot %s: %w", m.Version, sl.Name, err)
 	}
-	if err := s.proveAll(sl, m, tmpName(st.next)); err != nil {
+	if err := s.proveAll(sl, m, boot.TmpName(st.next)); err != nil {
 		return err
 	}
 	return s.commit(st, sl, m)
@@ -79,18 +81,23 @@ func (s *Slots) Install(ctx context.Context, b *bundle.Reader, progress func(don
 // fits refuses what a slot has no room for.
 func fits(sl *Slot, m *bundle.Manifest) error {
 	for i, p := range []partition{sl.root, sl.verity} {
-		if f := m.Files[i]; f.Content() > p.size {
-			return &BrokenError{sl.Name, fmt.Errorf("%s of %s has %d bytes, and the partition has room for %d", strings.TrimSuffix(f.Name, ".zst"), m.Version, f.Content(), p.size)}
+		room := p.size
+		if p == sl.verity {
+			room -= note.Room
+		}
+		if f := m.Files[i]; f.Content() > room {
+			return &BrokenError{sl.Name, fmt.Errorf("%s of %s has %d bytes, and the partition has room for %d", strings.TrimSuffix(f.Name, ".zst"), m.Version, f.Content(), room)}
 		}
 	}
 	return nil
 }
 
 // clear makes a slot one that nothing leads to: first its entries go, so that
-// the loader cannot come to it, then its names.
+// the loader cannot come to it, then its names, then what it remembers of its
+// starts: the next content is another copy.
 func (s *Slots) clear(st *State, sl *Slot) error {
 	for _, name := range st.files {
-		if seq, ok := seqOf(name); ok && seq == st.Booted.Seq && (name == st.Booted.Name || name == argumentsName(seq)) {
+		if seq, ok := boot.SeqOf(name); ok && seq == st.Booted.Seq && (name == st.Booted.Name || name == boot.ArgumentsName(seq)) {
 			continue
 		}
 		if err := s.ESP.Remove(name); err != nil {
@@ -101,7 +108,10 @@ func (s *Slots) clear(st *State, sl *Slot) error {
 		return err
 	}
 	root, tree := blankGUIDs(sl.Name)
-	return s.name(sl, root, tree, emptyLabel, emptyLabel)
+	if err := s.name(sl, root, tree, emptyLabel, emptyLabel); err != nil {
+		return err
+	}
+	return note.Erase(treePart{s.Device, sl.verity})
 }
 
 func (s *Slots) name(sl *Slot, root, tree gpt.GUID, rootName, treeName string) error {
@@ -143,19 +153,26 @@ func (s *Slots) proveAll(sl *Slot, m *bundle.Manifest, uki string) error {
 		return fmt.Errorf("read back kernel: %w", err)
 	}
 	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, f.Size())); err != nil {
+	kernel, err := io.ReadAll(io.NewSectionReader(f, 0, f.Size()))
+	if err != nil {
 		return fmt.Errorf("read back kernel: %w", err)
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != m.Files[2].SHA256 {
+	if sum := sha256.Sum256(kernel); hex.EncodeToString(sum[:]) != m.Files[2].SHA256 {
 		return &BrokenError{sl.Name, errors.New("the kernel that was written to the EFI partition comes back as something else")}
 	}
-	line, err := CommandLine(f)
+	line, err := boot.CommandLine(f)
 	if err != nil {
 		return &BrokenError{sl.Name, fmt.Errorf("the kernel of %s %w", m.Version, err)}
 	}
-	if got := argument(line, "roothash"); got != m.RootHash {
+	if got := boot.Argument(line, "roothash"); got != m.RootHash {
 		return &BrokenError{sl.Name, fmt.Errorf("the kernel of %s is for the root hash %.12s, and its manifest says %.12s", m.Version, got, m.RootHash)}
+	}
+	if s.Accepts == nil {
+		return nil
+	}
+	// Found out now, and not by a machine that does not come back.
+	if err := s.Accepts(kernel); err != nil {
+		return &BrokenError{sl.Name, fmt.Errorf("the kernel of %s: %w", m.Version, err)}
 	}
 	return nil
 }
@@ -185,7 +202,7 @@ func (s *Slots) commit(st *State, sl *Slot, m *bundle.Manifest) error {
 	if err := s.name(sl, root, tree, rootLabel+m.Version, verityLabel+m.Version); err != nil {
 		return fmt.Errorf("name slot %s: %w", sl.Name, err)
 	}
-	if err := s.ESP.Rename(tmpName(st.next), stagedName(st.next)); err != nil {
+	if err := s.ESP.Rename(boot.TmpName(st.next), boot.StagedName(st.next)); err != nil {
 		return fmt.Errorf("stage %s: %w", m.Version, err)
 	}
 	if err := s.ESP.Sync(); err != nil {
@@ -223,13 +240,4 @@ func (r reader) Read(p []byte) (int, error) {
 func Broken(err error) bool {
 	var b *BrokenError
 	return errors.As(err, &b)
-}
-
-// dirOf is the directory of a file, "" of one that is in none.
-func dirOf(name string) string {
-	dir, _, ok := strings.Cut(name, "/")
-	if !ok {
-		return ""
-	}
-	return dir
 }

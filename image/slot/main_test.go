@@ -34,8 +34,8 @@ func machine(t testing.TB, v *sim.Version) *sim.Machine {
 	return m
 }
 
-// boot starts a machine, and expects a version to run.
-func boot(t testing.TB, m *sim.Machine, want *sim.Version) *slot.Slots {
+// boots starts a machine, and expects a version to run.
+func boots(t testing.TB, m *sim.Machine, want *sim.Version) *slot.Slots {
 	t.Helper()
 	b, err := m.Boot()
 	if err != nil {

@@ -1,6 +1,10 @@
 package slot
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/writ-os/writ/image/slot/boot"
+)
 
 // Do is what a Plan does.
 type Do string
@@ -77,6 +81,9 @@ func MakePlan(s *State, w Wanted) Plan {
 		return blocked("the running system has no boot entry: another version would have nothing to fall back to")
 	}
 	target := s.holding(w.RootHash)
+	if target != cur && target != nil && target.Damage != "" {
+		target = nil // another copy is needed
+	}
 	switch {
 	case target == cur && w.Arguments == s.Arguments:
 		return keep(s, cur, w)
@@ -89,13 +96,13 @@ func MakePlan(s *State, w Wanted) Plan {
 	if e := s.Next; e != nil && e.RootHash == target.RootHash && e.Arguments == w.Arguments && !e.Spent() && (target != cur || e.Seq != s.Booted.Seq) {
 		return Plan{Do: Reboot, Slot: target.Name}
 	}
-	p := Plan{Do: Switch, Slot: target.Name, From: s.Booted.Name, To: trialName(s.next), Copy: target == cur, Arguments: w.Arguments, seq: s.next}
+	p := Plan{Do: Switch, Slot: target.Name, From: s.Booted.Name, To: boot.TrialName(s.next), Copy: target == cur, Arguments: w.Arguments, seq: s.next}
 	if target != cur {
 		from := s.source(target)
 		p.From = from.Name
 		// One of the two must be good. Going back from a trial needs no trial.
 		if from.Good && s.Trial() {
-			p.To = goodName(s.next)
+			p.To = boot.GoodName(s.next)
 		}
 	}
 	return p
@@ -111,9 +118,9 @@ func keep(s *State, cur *Slot, w Wanted) Plan {
 	if b.Spent() {
 		return blocked("the running system is on its last trial")
 	}
-	to := goodName(s.next)
+	to := boot.GoodName(s.next)
 	if !b.Good {
-		to = countedName(Entry{Seq: s.next, Left: b.Left, Done: b.Done})
+		to = boot.CountedName(Entry{Seq: s.next, Left: b.Left, Done: b.Done})
 	}
 	return Plan{Do: Switch, Slot: cur.Name, From: b.Name, To: to, Arguments: w.Arguments, seq: s.next}
 }

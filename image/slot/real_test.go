@@ -180,19 +180,3 @@ func TestFind(t *testing.T) {
 		}
 	}
 }
-
-func FuzzCommandLine(f *testing.F) {
-	v := version(f, "4.0.0")
-	f.Add(v.UKI[:2048])
-	f.Add(v.UKI)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		line, err := slot.CommandLine(fuzzFile{bytes.NewReader(b)})
-		if err == nil && len(line) > 8<<10 {
-			t.Errorf("a command line of %d bytes", len(line))
-		}
-	})
-}
-
-type fuzzFile struct{ *bytes.Reader }
-
-func (fuzzFile) Close() error { return nil }

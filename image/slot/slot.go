@@ -4,6 +4,8 @@ import (
 	"io"
 
 	"github.com/writ-os/writ/image/gpt"
+	"github.com/writ-os/writ/image/slot/boot"
+	"github.com/writ-os/writ/image/slot/note"
 )
 
 // Device is the disk that the slots are on. What was written is on the disk
@@ -14,28 +16,24 @@ type Device interface {
 	Size() int64 // in bytes
 }
 
-// ESP is the directory EFI/Linux of the EFI system partition. Names are paths
-// below it, with slashes. Renaming and removing last when Sync has returned.
-type ESP interface {
-	// List returns the names of all files.
-	List() ([]string, error)
-	// Open reads a file.
-	Open(name string) (File, error)
-	// Create writes a file and its directory; the content lasts when it returns.
-	Create(name string, r io.Reader) error
-	// Rename gives a file another name in the same directory.
-	Rename(from, to string) error
-	// Remove removes a file, and its directory when that becomes empty.
-	Remove(name string) error
-	Sync() error
-}
+// What package boot has, and whoever works with slots needs.
+type (
+	// ESP is the directory EFI/Linux of the EFI system partition.
+	ESP = boot.ESP
+	// Dir is the one of an ESP that is mounted.
+	Dir = boot.Dir
+	// Entry is a UKI that the loader sees.
+	Entry = boot.Entry
+)
 
-// File is a file of an ESP that is read.
-type File interface {
-	io.ReaderAt
-	io.Closer
-	Size() int64
-}
+// How an ESP is to be mounted.
+const (
+	MountOptions = boot.MountOptions
+	MountFlags   = boot.MountFlags
+)
+
+// OpenDir opens EFI/Linux of the ESP that is mounted at a path.
+func OpenDir(mount string) (*Dir, error) { return boot.OpenDir(mount) }
 
 // Booted is what is known of the system that runs.
 type Booted struct {
@@ -48,6 +46,25 @@ type Booted struct {
 	CountPath, Selected string
 }
 
+// treePart is the hash partition of a slot.
+type treePart struct {
+	Device
+	partition
+}
+
+var _ note.Part = treePart{}
+
+func (p treePart) Size() int64 { return p.size }
+func (p treePart) ReadAt(b []byte, off int64) (int, error) {
+	return p.section(p.Device).ReadAt(b, off)
+}
+func (p treePart) WriteAt(b []byte, off int64) (int, error) {
+	if off < 0 || off+int64(len(b)) > p.size {
+		return 0, io.ErrShortWrite
+	}
+	return p.Device.WriteAt(b, p.offset+off)
+}
+
 // Slots acts on the slots of this machine.
 type Slots struct {
 	Device Device
@@ -55,4 +72,6 @@ type Slots struct {
 	Booted Booted
 	// Addon makes the PE file by which a UKI is given more kernel arguments.
 	Addon func(arguments string) ([]byte, error)
+	// Accepts says why the firmware would not start a UKI; nil accepts all.
+	Accepts func(uki []byte) error
 }

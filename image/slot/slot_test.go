@@ -20,7 +20,7 @@ import (
 func TestLife(t *testing.T) {
 	v4, v5, v6 := version(t, "4.0.0"), version(t, "5.0.0"), version(t, "6.0.0")
 	m := machine(t, v4)
-	s := boot(t, m, v4)
+	s := boots(t, m, v4)
 	if p := slot.MakePlan(state(t, s), slot.Wanted{RootHash: v4.RootHash}); p.Do != slot.Nothing {
 		t.Errorf("plan for what runs: %s", p)
 	}
@@ -29,7 +29,7 @@ func TestLife(t *testing.T) {
 	}
 	install(t, s, v5)
 	// Staged is not chosen: whoever reboots now stays.
-	s = boot(t, m, v4)
+	s = boots(t, m, v4)
 	if st := state(t, s); len(st.Staged) != 1 || !st.Slots[1].Complete || st.Slots[1].Version != "5.0.0" {
 		t.Errorf("staged: %+v", st)
 	}
@@ -39,7 +39,7 @@ func TestLife(t *testing.T) {
 	if p := slot.MakePlan(state(t, s), slot.Wanted{RootHash: v5.RootHash}); p.Do != slot.Reboot {
 		t.Errorf("plan after the switch: %s", p)
 	}
-	s = boot(t, m, v5)
+	s = boots(t, m, v5)
 	if st := state(t, s); !st.Trial() || st.Booted.Name != "writ_3+2-1.efi" {
 		t.Errorf("on trial: %+v", st.Booted)
 	}
@@ -59,9 +59,9 @@ func TestLife(t *testing.T) {
 	install(t, s, v6)
 	switchTo(t, s, v6, "")
 	for range 3 {
-		boot(t, m, v6) // never blessed
+		boots(t, m, v6) // never blessed
 	}
-	s = boot(t, m, v5)
+	s = boots(t, m, v5)
 	st := state(t, s)
 	if !slices.ContainsFunc(st.Entries, func(e slot.Entry) bool { return e.RootHash == v6.RootHash && e.Spent() }) || st.Next.RootHash != v5.RootHash {
 		t.Errorf("after the fallback: %v, next %v", st.Entries, st.Next)
@@ -72,7 +72,7 @@ func TestLife(t *testing.T) {
 
 	install(t, s, v4)
 	switchTo(t, s, v4, "")
-	s = boot(t, m, v4)
+	s = boots(t, m, v4)
 	bless(t, s)
 	// Back to v5, which the other slot has: a rename.
 	p := slot.MakePlan(state(t, s), slot.Wanted{RootHash: v5.RootHash})
@@ -85,9 +85,9 @@ func TestLife(t *testing.T) {
 		t.Errorf("plan to stay: %s", p)
 	}
 	switchTo(t, s, v4, "")
-	s = boot(t, m, v4)
+	s = boots(t, m, v4)
 	switchTo(t, s, v5, "")
-	bless(t, boot(t, m, v5))
+	bless(t, boots(t, m, v5))
 }
 
 // Who goes back in the middle of a trial has one system that is good all the
@@ -95,15 +95,15 @@ func TestLife(t *testing.T) {
 func TestBackFromTrial(t *testing.T) {
 	v4, v5 := version(t, "4.0.0"), version(t, "5.0.0")
 	m := machine(t, v4)
-	s := boot(t, m, v4)
+	s := boots(t, m, v4)
 	install(t, s, v5)
 	switchTo(t, s, v5, "")
-	s = boot(t, m, v5)
+	s = boots(t, m, v5)
 	if e := switchTo(t, s, v4, ""); e.Name != "writ_4.efi" {
 		t.Errorf("entry %s", e)
 	}
 	// And on again: from a good one, with a trial.
-	s = boot(t, m, v4)
+	s = boots(t, m, v4)
 	if e := switchTo(t, s, v5, ""); e.Name != "writ_5+3.efi" {
 		t.Errorf("entry %s", e)
 	}
@@ -113,11 +113,11 @@ func TestBackFromTrial(t *testing.T) {
 func TestPanic(t *testing.T) {
 	v4, v5 := version(t, "4.0.0"), version(t, "5.0.0")
 	m := machine(t, v4)
-	s := boot(t, m, v4)
+	s := boots(t, m, v4)
 	install(t, s, v5)
 	switchTo(t, s, v5, "")
 	m.Panics[v5.RootHash] = true
-	boot(t, m, v4)
+	boots(t, m, v4)
 	if want := "[writ_1.efi writ_3+2-1.efi writ_3+1-2.efi writ_3+0-3.efi writ_1.efi]"; fmt.Sprint(m.Boots) != want {
 		t.Errorf("boots %v, want %s", m.Boots, want)
 	}
@@ -128,21 +128,21 @@ func TestPanic(t *testing.T) {
 func TestArguments(t *testing.T) {
 	v4, v5 := version(t, "4.0.0"), version(t, "5.0.0")
 	m := machine(t, v4)
-	s := boot(t, m, v4)
+	s := boots(t, m, v4)
 	if e := switchTo(t, s, v4, "debug x=1"); e.Name != "writ_2+3.efi" {
 		t.Errorf("entry %s", e)
 	}
 	for range 3 {
-		if st := state(t, boot(t, m, v4)); st.Arguments != "debug x=1" || !st.Trial() || st.Booted.Seq != 2 {
+		if st := state(t, boots(t, m, v4)); st.Arguments != "debug x=1" || !st.Trial() || st.Booted.Seq != 2 {
 			t.Fatalf("arguments %q of %v", st.Arguments, st.Booted)
 		}
 	}
-	s = boot(t, m, v4)
+	s = boots(t, m, v4)
 	if st := state(t, s); st.Arguments != "" || st.Trial() || st.Booted.Name != "writ_1.efi" {
 		t.Errorf("arguments %q of %v", st.Arguments, st.Booted)
 	}
 	switchTo(t, s, v4, "debug x=2")
-	s = boot(t, m, v4)
+	s = boots(t, m, v4)
 	bless(t, s)
 	if st := state(t, s); st.Arguments != "debug x=2" || slot.MakePlan(st, slot.Wanted{RootHash: v4.RootHash, Arguments: "debug x=2"}).Do != slot.Nothing {
 		t.Errorf("arguments %q of %v", st.Arguments, st.Booted)
@@ -150,13 +150,13 @@ func TestArguments(t *testing.T) {
 	// They come along with a version, and go with it.
 	install(t, s, v5)
 	switchTo(t, s, v5, "debug x=3")
-	s = boot(t, m, v5)
+	s = boots(t, m, v5)
 	bless(t, s)
 	if st := state(t, s); st.Arguments != "debug x=3" {
 		t.Errorf("arguments %q of %v", st.Arguments, st.Booted)
 	}
 	switchTo(t, s, v4, "")
-	s = boot(t, m, v4)
+	s = boots(t, m, v4)
 	if st := state(t, s); st.Arguments != "" {
 		t.Errorf("arguments %q of %v", st.Arguments, st.Booted)
 	}
@@ -196,7 +196,7 @@ func TestInstallFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := machine(t, v4)
-			s := boot(t, m, v4)
+			s := boots(t, m, v4)
 			if tt.fail != nil {
 				tt.fail(m)
 			}
@@ -208,7 +208,7 @@ func TestInstallFails(t *testing.T) {
 			if st := state(t, s); st.Slots[1].Complete || len(st.Staged) > 0 || len(st.Entries) != 1 {
 				t.Errorf("after it: %+v", st)
 			}
-			s = boot(t, m, v4)
+			s = boots(t, m, v4)
 			install(t, s, v5)
 		})
 	}
@@ -218,7 +218,7 @@ func TestInstallFails(t *testing.T) {
 func TestInstallDistrusted(t *testing.T) {
 	v4, v5 := version(t, "4.0.0"), version(t, "5.0.0")
 	m := machine(t, v4)
-	s := boot(t, m, v4)
+	s := boots(t, m, v4)
 	b, err := v5.Bundle(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestInstallDistrusted(t *testing.T) {
 func TestSwitchToDamaged(t *testing.T) {
 	v4, v5 := version(t, "4.0.0"), version(t, "5.0.0")
 	m := machine(t, v4)
-	s := boot(t, m, v4)
+	s := boots(t, m, v4)
 	install(t, s, v5)
 	m.Disk.Damage(bytesAt(t, m, v5.Root))
 	_, err := s.Switch(slot.Wanted{RootHash: v5.RootHash})
@@ -263,7 +263,7 @@ func TestSwitchToDamaged(t *testing.T) {
 	}
 	install(t, s, v5)
 	switchTo(t, s, v5, "")
-	boot(t, m, v5)
+	boots(t, m, v5)
 }
 
 // bytesAt is a place in the middle of content that lies on the disk.

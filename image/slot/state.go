@@ -1,7 +1,6 @@
 package slot
 
 import (
-	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/writ-os/writ/image/gpt"
+	"github.com/writ-os/writ/image/slot/boot"
+	"github.com/writ-os/writ/image/slot/note"
 )
 
 // Names of partitions.
@@ -26,6 +27,11 @@ type Slot struct {
 	// data was read back against the root hash, and blanked before it is written.
 	Complete          bool
 	Version, RootHash string
+	// Starts are those in a row that did not become well, with the one under way;
+	// Damage is what was wrong with the root file system when a start read all of
+	// it, "" where nothing was. Both are of the slot's note; see package guard.
+	Starts int
+	Damage string
 
 	// The numbers of its partitions, from 1, and where they lie on the disk.
 	root, verity partition
@@ -91,7 +97,7 @@ func (s *State) Trial() bool { return s.Booted != nil && !s.Booted.Good }
 // installation that was interrupted leaves such things behind, and the next one
 // puts them right.
 func (s *Slots) State() (*State, error) {
-	st := &State{Running: argument(s.Booted.CommandLine, "roothash")}
+	st := &State{Running: boot.Argument(s.Booted.CommandLine, "roothash")}
 	t, err := gpt.Parse(s.Device, s.Device.Size())
 	if err != nil {
 		return nil, err
@@ -99,18 +105,33 @@ func (s *Slots) State() (*State, error) {
 	if st.Slots, err = slotsOf(t); err != nil {
 		return nil, err
 	}
-	if err := s.entries(st); err != nil {
+	for i := range st.Slots {
+		s.remembers(&st.Slots[i])
+	}
+	f, err := boot.Read(s.ESP)
+	if err != nil {
 		return nil, err
 	}
+	st.files, st.Entries, st.Staged, st.next = f.Names, f.Entries, f.Staged, f.Next
 	st.Booted = st.booted(s.Booted)
 	if e := st.Booted; e != nil && e.Arguments != "" && strings.Contains(" "+s.Booted.CommandLine+" ", " "+e.Arguments+" ") {
 		st.Arguments = e.Arguments
 	}
 	// The loader leaves out what is no UKI.
-	if e, _, ok := Boot(slices.DeleteFunc(slices.Clone(st.Entries), func(e Entry) bool { return e.RootHash == "" })); ok {
+	if e, _, ok := boot.Boot(slices.DeleteFunc(slices.Clone(st.Entries), func(e Entry) bool { return e.RootHash == "" })); ok {
 		st.Next = &e
 	}
 	return st, nil
+}
+
+// remembers reads the note of a slot. One that cannot be read says nothing.
+func (s *Slots) remembers(sl *Slot) {
+	if !sl.Complete {
+		return
+	}
+	if n, err := note.Read(sl.verity.section(s.Device), sl.verity.size, sl.RootHash); err == nil {
+		sl.Starts, sl.Damage = int(n.Starts), n.Damage
+	}
 }
 
 // slotsOf finds the slots in a table.
@@ -143,48 +164,11 @@ func slotsOf(t gpt.Table) ([2]Slot, error) {
 	return slots, nil
 }
 
-// entries reads the ESP.
-func (s *Slots) entries(st *State) error {
-	names, err := s.ESP.List()
-	if err != nil {
-		return fmt.Errorf("list boot entries: %w", err)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		seq, ours := seqOf(name)
-		if !ours {
-			continue
-		}
-		st.files = append(st.files, name)
-		st.next = max(st.next, seq+1)
-		e, isEntry := ParseEntry(name)
-		isStaged := name == stagedName(seq)
-		if !isEntry && !isStaged {
-			continue
-		}
-		e.Name, e.Seq = name, seq
-		if line, err := s.commandLine(name); err == nil {
-			e.RootHash = argument(line, "roothash")
-		}
-		if slices.Contains(names, argumentsName(seq)) {
-			e.Arguments, _ = s.commandLine(argumentsName(seq)) // that of a broken one are none
-		}
-		if isStaged {
-			st.Staged = append(st.Staged, e)
-		} else {
-			st.Entries = append(st.Entries, e)
-		}
-	}
-	Order(st.Entries)
-	slices.SortFunc(st.Staged, func(a, b Entry) int { return cmp.Compare(b.Seq, a.Seq) })
-	return nil
-}
-
 // booted finds the entry that the running system was started by: as the loader
 // says, or, where it says nothing, the first one with the system's root hash.
 func (s *State) booted(b Booted) *Entry {
 	for _, said := range []string{b.CountPath, b.Selected} {
-		seq, ok := seqOf(path.Base(strings.ReplaceAll(said, `\`, "/")))
+		seq, ok := boot.SeqOf(path.Base(strings.ReplaceAll(said, `\`, "/")))
 		for i := range s.Entries {
 			if e := &s.Entries[i]; ok && e.Seq == seq && e.RootHash == s.Running {
 				return e

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/writ-os/writ/image/slot/boot"
+	"github.com/writ-os/writ/image/slot/note"
 )
 
 // Switch makes the wanted system what the loader starts next, and returns the
@@ -56,13 +59,13 @@ func (s *Slots) carry(st *State, p Plan) error {
 		if err != nil {
 			return fmt.Errorf("make kernel arguments: %w", err)
 		}
-		if err := s.ESP.Create(argumentsName(p.seq), bytes.NewReader(b)); err != nil {
+		if err := s.ESP.Create(boot.ArgumentsName(p.seq), bytes.NewReader(b)); err != nil {
 			return fmt.Errorf("write kernel arguments: %w", err)
 		}
 	}
 	from := p.From
 	if p.Copy {
-		from = tmpName(p.seq)
+		from = boot.TmpName(p.seq)
 		if err := s.copy(p.From, from); err != nil {
 			return err
 		}
@@ -96,8 +99,8 @@ func (s *Slots) sweep(st *State, p Plan) error {
 		entries[e.Seq] = p.Copy || e.Name != p.From
 	}
 	for _, name := range st.files {
-		seq, _ := seqOf(name)
-		if orphan := dirOf(name) != "" && !entries[seq]; !orphan && !strings.HasSuffix(name, tmp) {
+		seq, _ := boot.SeqOf(name)
+		if orphan := boot.DirOf(name) != "" && !entries[seq]; !orphan && !strings.HasSuffix(name, boot.TmpSuffix) {
 			continue
 		}
 		if err := s.ESP.Remove(name); err != nil {
@@ -105,6 +108,20 @@ func (s *Slots) sweep(st *State, p Plan) error {
 		}
 	}
 	return s.ESP.Sync()
+}
+
+// Well forgets the starts of the running system that did not become well: this one
+// did. What was found damaged stays so: it was not read since.
+func (s *Slots) Well() error {
+	st, err := s.State()
+	if err != nil {
+		return err
+	}
+	cur := st.Current()
+	if cur == nil {
+		return fmt.Errorf("note that the start was well: the running system is in neither slot")
+	}
+	return note.Write(treePart{s.Device, cur.verity}, note.Note{RootHash: cur.RootHash, Damage: cur.Damage})
 }
 
 // Bless takes the counter off the entry that the running system was started by,
@@ -120,7 +137,7 @@ func (s *Slots) Bless() error {
 	case b.Good:
 		return nil
 	default:
-		if err := s.ESP.Rename(b.Name, goodName(b.Seq)); err != nil {
+		if err := s.ESP.Rename(b.Name, boot.GoodName(b.Seq)); err != nil {
 			return fmt.Errorf("bless %s: %w", b.Name, err)
 		}
 	}

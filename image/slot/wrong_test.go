@@ -68,7 +68,7 @@ func TestFullESP(t *testing.T) {
 func TestHalfAKernel(t *testing.T) {
 	v4, v5 := version(t, "4.0.0"), version(t, "5.0.0")
 	m := machine(t, v4)
-	s := boot(t, m, v4)
+	s := boots(t, m, v4)
 	install(t, s, v5)
 	f, err := m.ESP.Open("writ_2.staged")
 	if err != nil {
@@ -87,8 +87,29 @@ func TestHalfAKernel(t *testing.T) {
 	if _, err := s.Switch(slot.Wanted{RootHash: v5.RootHash}); err == nil {
 		t.Error("switched to it")
 	}
-	s = boot(t, m, v4)
+	s = boots(t, m, v4)
 	install(t, s, v5)
 	switchTo(t, s, v5, "")
-	boot(t, m, v5)
+	boots(t, m, v5)
+}
+
+// A kernel that the firmware would not start is found out before the node is
+// drained for it, and nothing leads to it.
+func TestKernelThatTheFirmwareRefuses(t *testing.T) {
+	v4, v5 := version(t, "4.0.0"), version(t, "5.0.0")
+	m := machine(t, v4)
+	s := boots(t, m, v4)
+	var asked []byte
+	s.Accepts = func(kernel []byte) error {
+		asked = kernel
+		return errors.New("it is not signed")
+	}
+	err := s.Install(t.Context(), reader(t, v5), nil)
+	if !slot.Broken(err) || !strings.Contains(err.Error(), "the kernel of 5.0.0: it is not signed") || !bytes.Equal(asked, v5.UKI) {
+		t.Errorf("%v", err)
+	}
+	if st := state(t, s); st.Slots[1].Complete || len(st.Staged) > 0 || st.Next.RootHash != v4.RootHash {
+		t.Errorf("after it: %+v", st)
+	}
+	boots(t, m, v4)
 }

@@ -28,13 +28,9 @@ func (b *BadBlock) Error() string {
 // stands for them; if not, the error is a *BadBlock or says what cannot be read.
 // The tree is verified from its top, so that nothing is believed unverified.
 func Verify(root, tree io.ReaderAt, rootHash Hash) error {
-	head := make([]byte, superblock.Size)
-	if _, err := tree.ReadAt(head, 0); err != nil {
-		return fmt.Errorf("verify: read superblock: %w", err)
-	}
-	sb, err := superblock.Parse(head)
+	sb, err := readSuperblock(tree)
 	if err != nil {
-		return fmt.Errorf("verify: %w", err)
+		return err
 	}
 	h := hasher{salt: sb.Salt}
 	want, at := rootHash[:], int64(1)
@@ -63,6 +59,36 @@ func Verify(root, tree io.ReaderAt, rootHash Hash) error {
 		}
 	}
 	return nil
+}
+
+// Top verifies the one block of a tree that the root hash is the hash of: what a
+// machine would not get past. It reads 8 KiB. The error is as that of Verify.
+func Top(tree io.ReaderAt, rootHash Hash) error {
+	sb, err := readSuperblock(tree)
+	if err != nil || len(levels(sb.DataBlocks)) == 0 {
+		return err
+	}
+	top := make([]byte, BlockSize)
+	if _, err := tree.ReadAt(top, BlockSize); err != nil {
+		return fmt.Errorf("verify: read hash tree: %w", err)
+	}
+	h := hasher{salt: sb.Salt}
+	if firstBad(h.blocks(top), rootHash[:]) >= 0 {
+		return &BadBlock{Tree: true, Block: 1}
+	}
+	return nil
+}
+
+func readSuperblock(tree io.ReaderAt) (superblock.Superblock, error) {
+	head := make([]byte, superblock.Size)
+	if _, err := tree.ReadAt(head, 0); err != nil {
+		return superblock.Superblock{}, fmt.Errorf("verify: read superblock: %w", err)
+	}
+	sb, err := superblock.Parse(head)
+	if err != nil {
+		return superblock.Superblock{}, fmt.Errorf("verify: %w", err)
+	}
+	return sb, nil
 }
 
 // firstBad is the first of the hashes that is not the wanted one, or -1.

@@ -56,6 +56,31 @@ func TestVeritysetup(t *testing.T) {
 	}
 }
 
+// Top finds what is wrong with the first two blocks of a tree, and looks at no
+// other.
+func TestTop(t *testing.T) {
+	for _, n := range golden {
+		tree, err := Build(bytes.NewReader(data(n)), int64(n)*BlockSize, ParamsOf("1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := range tree.Bytes[:min(len(tree.Bytes), 3*BlockSize)] {
+			if at%509 != 0 {
+				continue
+			}
+			b := bytes.Clone(tree.Bytes)
+			b[at] ^= 1
+			err := Top(bytes.NewReader(b), tree.RootHash)
+			if bad := at == 0 || at >= BlockSize && at < 2*BlockSize; bad != (err != nil) {
+				t.Errorf("%d blocks, byte %d: %v", n, at, err)
+			}
+		}
+		if err := Top(bytes.NewReader(tree.Bytes[:100]), tree.RootHash); err == nil {
+			t.Error("a tree that is cut off")
+		}
+	}
+}
+
 func TestVerifyNamesTheBlock(t *testing.T) {
 	root := data(300)
 	tree, err := Build(bytes.NewReader(root), int64(len(root)), ParamsOf("1"))

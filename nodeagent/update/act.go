@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/writ-os/writ/image/bundle"
+	"github.com/writ-os/writ/image/slot"
 )
 
 // act does what was decided. What takes long becomes a job.
@@ -34,7 +35,23 @@ func (u *Updater) act(ctx context.Context, o Observed, a Action) error {
 		return u.record.write(u.cfg.Dir)
 	case Forget:
 		u.record.Tried, u.record.Failed = nil, nil
+		if d := u.record.Damaged; d != nil && d.Told {
+			// It may be tried again, as often as before.
+			again := *d
+			again.Times, again.Told = 0, false
+			u.record.Damaged = &again
+		}
 		return errors.Join(u.record.write(u.cfg.Dir), u.fetcher.clean(Image{}))
+	case Well:
+		return u.cfg.Slots.Well()
+	case Note:
+		return u.noteDamage(o.State.Other())
+	case Tell:
+		told := *u.record.Damaged
+		told.Told = true
+		u.record.Damaged = &told
+		u.log.Warn("disk damages images", "node", u.cfg.NodeName, "image", told.Version, "found", told.Found)
+		return u.record.write(u.cfg.Dir)
 	}
 	return nil
 }
@@ -42,6 +59,16 @@ func (u *Updater) act(ctx context.Context, o Observed, a Action) error {
 func (u *Updater) failed(f Failure) error {
 	u.log.Warn("image failed", "node", u.cfg.NodeName, "image", f.Image, "reason", f.Reason)
 	u.record.Tried, u.record.Failed = nil, &f
+	return u.record.write(u.cfg.Dir)
+}
+
+// noteDamage remembers that a copy is damaged. What was tried with it is no trial.
+func (u *Updater) noteDamage(sl *slot.Slot) error {
+	u.record.Damaged = u.record.Damaged.next(sl)
+	if t := u.record.Tried; t != nil && t.RootHash == sl.RootHash {
+		u.record.Tried = nil
+	}
+	u.log.Warn("image is damaged on the disk", "node", u.cfg.NodeName, "image", sl.Version, "slot", sl.Name, "found", sl.Damage, "times", u.record.Damaged.Times)
 	return u.record.write(u.cfg.Dir)
 }
 
@@ -119,5 +146,10 @@ func (u *Updater) staged(i Image, rootHash string) error {
 	}
 	known[rootHash] = i.Digest
 	u.record.Known = known
+	if d := u.record.Damaged; d != nil && rootHash != st.Running {
+		written := *d
+		written.Open = false
+		u.record.Damaged = &written
+	}
 	return errors.Join(u.record.write(u.cfg.Dir), u.fetcher.clean(Image{}))
 }

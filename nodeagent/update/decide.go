@@ -33,6 +33,12 @@ const (
 	Settle Do = "Settle"
 	// Forget what was tried, what failed, and what was fetched.
 	Forget Do = "Forget"
+	// Well: note that this start became well, and that those before do not count.
+	Well Do = "Well"
+	// Note that this node's copy of a version is damaged.
+	Note Do = "Note"
+	// Tell that it was damaged too often, once.
+	Tell Do = "Tell"
 )
 
 // Order is what the Node's annotations ask for.
@@ -82,9 +88,17 @@ func Decide(o Observed) Action {
 	if o.State.Trial() {
 		return trial(o)
 	}
+	if a := damaged(o); a != nil {
+		return *a
+	}
 	if a := outcome(o); a != nil {
 		return *a
 	}
+	return well(o, order(o))
+}
+
+// order follows the order, if there is one.
+func order(o Observed) Action {
 	if o.Order.Image == "" {
 		return unordered(o)
 	}
@@ -172,11 +186,12 @@ func outcome(o Observed) *Action {
 // unordered keeps what runs, and forgets the rest. What a slot holds stays there:
 // nothing leads to it, and should it be ordered again it need not be fetched.
 func unordered(o Observed) Action {
-	a := Action{Do: Nothing, Phase: v1alpha1.UpdateIdle, Message: runningName(o.State) + " runs"}
+	a := Action{Do: Nothing, Phase: v1alpha1.UpdateIdle, Message: runs(o)}
+	d := o.Record.Damaged
 	switch {
 	case slot.MakePlan(o.State, running(o.State)).Do == slot.Switch:
 		a.Do = Keep
-	case o.Record.Tried != nil || o.Record.Failed != nil || o.Fetched:
+	case o.Record.Tried != nil || o.Record.Failed != nil || o.Fetched || d != nil && d.Told:
 		a.Do = Forget
 	}
 	return a
@@ -189,19 +204,26 @@ func ordered(o Observed) Action {
 	f := Failure{Image: o.Image.Name, Digest: o.Image.Digest, Arguments: w.Arguments}
 	switch p := slot.MakePlan(o.State, w); p.Do {
 	case slot.Nothing:
+		a := Action{Do: Nothing, Phase: v1alpha1.UpdateIdle, Message: runs(o)}
 		if o.Record.Failed != nil || o.Fetched {
-			return Action{Do: Forget, Phase: v1alpha1.UpdateIdle, Message: runningName(o.State) + " runs"}
+			a.Do = Forget
 		}
-		return Action{Do: Nothing, Phase: v1alpha1.UpdateIdle, Message: runningName(o.State) + " runs"}
+		return a
 	case slot.Install:
+		again, d := "", repair(o)
+		if d != nil {
+			again = fmt.Sprintf(" again, since the copy that was there is damaged on the disk of this node (%s)", d.Found)
+		}
 		switch {
-		case now:
+		case d != nil && d.Times >= copies:
+			return exhausted(o, d)
+		case now && d == nil:
 			f.Reason = fmt.Sprintf("asked to reboot into %s, which is not staged", o.Image.Version)
 			return fail(f, o)
 		case o.Fetched:
-			return Action{Do: Stage, Phase: v1alpha1.UpdateWriting, Message: fmt.Sprintf("writing %s into slot %s", o.Image.Version, p.Slot)}
+			return Action{Do: Stage, Phase: v1alpha1.UpdateWriting, Message: fmt.Sprintf("writing %s into slot %s%s", o.Image.Version, p.Slot, again)}
 		}
-		return Action{Do: Fetch, Phase: v1alpha1.UpdateDownloading, Message: "fetching " + o.Image.Version}
+		return Action{Do: Fetch, Phase: v1alpha1.UpdateDownloading, Message: "fetching " + o.Image.Version + again}
 	case slot.Blocked:
 		f.Reason = fmt.Sprintf("%s cannot be staged: %s", o.Image.Version, p.Why)
 		return fail(f, o)

@@ -14,6 +14,7 @@
 // It promises that a node is not bricked, whatever fails: the slot that runs is
 // never written, nothing is staged that was not proven by its digest and read
 // back, a version that was never well is left by the loader after three tries, and
-// what failed here is not tried again before it is ordered again. Every reason
-// is one sentence in writ.dev/update-message.
+// what failed here is not tried again before it is ordered again. A copy that was
+// damaged on the disk is no failure of its image: it is fetched again, unless that
+// happens time and again. Every reason is one sentence in writ.dev/update-message.
 package update

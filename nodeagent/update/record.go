@@ -22,6 +22,8 @@ type Record struct {
 	Tried *Try `json:"tried,omitempty"`
 	// Failed is what failed here, until it is not wanted any more.
 	Failed *Failure `json:"failed,omitempty"`
+	// Damaged is a version of which this node's copy was found damaged.
+	Damaged *Damage `json:"damaged,omitempty"`
 }
 
 // Try is a system that was rebooted into.

@@ -248,6 +248,9 @@ func (u *Updater) observe(ctx context.Context, order Order) (Observed, error) {
 		o.Health = u.health(ctx)
 		return o, nil
 	}
+	if cur := o.State.Current(); cur != nil && cur.Starts > 0 {
+		o.Health = u.health(ctx)
+	}
 	if order.Image == "" {
 		o.Fetched = u.fetcher.any()
 		return o, nil

@@ -17,7 +17,10 @@ type disk struct {
 }
 
 // pair is the two devices of one root file system.
-type pair struct{ data, tree string }
+type pair struct {
+	data, tree string
+	disk       disk // that they are on
+}
 
 // choosePair finds the pair by its GUIDs. Both must be on one disk: halves of two
 // disks are no image. Of several disks with the same image, as after copying one
@@ -29,7 +32,7 @@ func choosePair(disks []disk, data, tree gpt.GUID) (pair, bool) {
 		i, okData := d.table.ByGUID(data)
 		j, okTree := d.table.ByGUID(tree)
 		if okData && okTree {
-			return pair{partitionDevice(d.name, i), partitionDevice(d.name, j)}, true
+			return pair{partitionDevice(d.name, i), partitionDevice(d.name, j), d}, true
 		}
 	}
 	return pair{}, false

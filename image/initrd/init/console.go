@@ -31,6 +31,11 @@ func tell(format string, args ...any) {
 // loader then counts, and tries the other image.
 func fail(err error) {
 	tell("Writ cannot start: %v. The machine restarts in %d seconds.", err, beforeBoot/time.Second)
+	restart()
+}
+
+// restart restarts the machine, when what was said can have been read.
+func restart() {
 	time.Sleep(beforeBoot)
 	unix.Sync()
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)

@@ -7,10 +7,11 @@
 // It owns the machine until then. It promises that nothing runs from a root file
 // system which the root hash does not stand for, that it says in one sentence
 // what it waits for or why it cannot go on, and that it then restarts the machine,
-// so that the boot loader can try the other image.
+// so that the boot loader can try the other image. A root file system that turns
+// out to be damaged gives way to that of the other slot; see package guard.
 //
 // It is small because every byte of it is read by firmware: it imports
-// golang.org/x/sys/unix and the two packages that know what lies on the disk.
+// golang.org/x/sys/unix and the packages that know what lies on the disk.
 package main
 
 import (
@@ -40,11 +41,11 @@ func main() {
 		}
 	}()
 	// Exec replaces this program; it returns only with an error.
-	fail(boot())
+	fail(start())
 }
 
-// boot goes from an empty machine to systemd.
-func boot() error {
+// start goes from an empty machine to systemd.
+func start() error {
 	if err := mountKernelFilesystems(); err != nil {
 		return err
 	}
@@ -65,6 +66,9 @@ func boot() error {
 	if err != nil {
 		return err
 	}
+	if err := look(pair, opts, modules); err != nil {
+		return err
+	}
 	device, err := openVerity(pair, opts)
 	if err != nil {
 		return err
@@ -73,6 +77,7 @@ func boot() error {
 		return fmt.Errorf("mount the verified root file system on %s as erofs: %w; write the image to the disk again", pair.data, err)
 	}
 	say("root file system %s on %s is mounted", opts.hash, pair.data)
+	identify(pair.disk.table)
 	return switchRoot(opts.init)
 }
 

@@ -99,6 +99,15 @@ func (l *loader) always() {
 	}
 }
 
+// named loads modules by their files. What there is not is part of the kernel.
+func (l *loader) named(files []string) {
+	for _, m := range l.modules {
+		if slices.Contains(files, m.file) {
+			l.load(append(slices.Clone(m.needs), m.file))
+		}
+	}
+}
+
 // all loads the rest: a disk may be behind a device that says nothing of
 // itself.
 func (l *loader) all() {

@@ -15,7 +15,7 @@ import (
 // sentence says why.
 func TestRootIsNotOpened(t *testing.T) {
 	dir := t.TempDir()
-	p := pair{filepath.Join(dir, "data"), filepath.Join(dir, "tree")}
+	p := pair{data: filepath.Join(dir, "data"), tree: filepath.Join(dir, "tree")}
 	good, err := superblock.Superblock{DataBlocks: 300, Salt: []byte{1}}.Encode()
 	if err != nil {
 		t.Fatal(err)

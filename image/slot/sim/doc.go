@@ -6,5 +6,6 @@
 // power failure may do: of what was not synced anything may be lost, in any
 // order, and a file or a sector run may be there in part; a rename may leave both
 // names. Boot does what firmware, systemd-boot and the initrd do: it takes the
-// entry, counts, finds the partitions by the root hash, and verifies them.
+// entry, counts, looks after the root file system (package guard), finds the
+// partitions by the root hash, and verifies them.
 package sim

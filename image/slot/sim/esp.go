@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/writ-os/writ/image/slot"
+	"github.com/writ-os/writ/image/slot/boot"
 )
 
 // ESP is an EFI system partition in memory.
@@ -26,17 +26,17 @@ type ESP struct {
 // the disk.
 type change func(files map[string][]byte, c chance)
 
-var _ slot.ESP = (*ESP)(nil)
+var _ boot.ESP = (*ESP)(nil)
 
-// List implements slot.ESP.
+// List implements boot.ESP.
 func (e *ESP) List() ([]string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Sorted(maps.Keys(e.view)), nil
 }
 
-// Open implements slot.ESP.
-func (e *ESP) Open(name string) (slot.File, error) {
+// Open implements boot.ESP.
+func (e *ESP) Open(name string) (boot.File, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	b, ok := e.view[name]
@@ -50,7 +50,7 @@ type file struct{ *bytes.Reader }
 
 func (file) Close() error { return nil }
 
-// Create implements slot.ESP.
+// Create implements boot.ESP.
 func (e *ESP) Create(name string, r io.Reader) error {
 	all, err := io.ReadAll(r)
 	e.mu.Lock()
@@ -96,7 +96,7 @@ func torn(b []byte, c chance) []byte {
 	return out
 }
 
-// Rename implements slot.ESP.
+// Rename implements boot.ESP.
 func (e *ESP) Rename(from, to string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,7 +120,7 @@ func (e *ESP) Rename(from, to string) error {
 	return nil
 }
 
-// Remove implements slot.ESP.
+// Remove implements boot.ESP.
 func (e *ESP) Remove(name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -139,7 +139,7 @@ func (e *ESP) Remove(name string) error {
 	return nil
 }
 
-// Sync implements slot.ESP.
+// Sync implements boot.ESP.
 func (e *ESP) Sync() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

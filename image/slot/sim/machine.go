@@ -12,6 +12,8 @@ import (
 
 	"github.com/writ-os/writ/image/gpt"
 	"github.com/writ-os/writ/image/slot"
+	"github.com/writ-os/writ/image/slot/boot"
+	"github.com/writ-os/writ/image/slot/guard"
 	"github.com/writ-os/writ/image/verity"
 )
 
@@ -22,6 +24,12 @@ type Machine struct {
 	ESP   *ESP
 	// Panics says which root hashes never get as far as user space.
 	Panics map[string]bool
+	// Unread says that what is damaged of the root file systems is never read.
+	Unread bool
+	// Direct is a root hash that is started without the loader; "" for none.
+	Direct string
+	// Said is what was said on the console.
+	Said []string
 	// Boots are the names of the entries that were started, after counting.
 	Boots []string
 }
@@ -85,7 +93,7 @@ func New(v *Version) (*Machine, error) {
 func (m *Machine) Clone() *Machine {
 	p := &Power{cut: -1}
 	return &Machine{
-		Power: p, Panics: maps.Clone(m.Panics),
+		Power: p, Panics: maps.Clone(m.Panics), Unread: m.Unread, Direct: m.Direct,
 		Disk: &Disk{power: p, view: bytes.Clone(m.Disk.view), lasting: bytes.Clone(m.Disk.lasting)},
 		ESP:  &ESP{power: p, view: maps.Clone(m.ESP.view), lasting: maps.Clone(m.ESP.lasting)},
 	}
@@ -114,26 +122,64 @@ func (m *Machine) Boot() (slot.Booted, error) {
 		if err != nil {
 			return slot.Booted{}, err
 		}
-		if last = m.Whole(hash); last == nil && !m.Panics[hash] {
+		do, err := m.guard(hash)
+		if m.Power.isOff() {
+			return slot.Booted{}, ErrPower // which keeps a guard from nothing
+		}
+		if err != nil || do == guard.Restart {
+			last = err
+			continue
+		}
+		if last = m.verify(hash); last == nil && !m.Panics[hash] {
 			return b, nil
 		}
 	}
 	return slot.Booted{}, fmt.Errorf("nothing boots: %w", last)
 }
 
+// guard is what the initrd does first.
+func (m *Machine) guard(rootHash string) (guard.Do, error) {
+	own, _, err := m.slot(rootHash)
+	if err != nil {
+		return "", err
+	}
+	say := func(format string, args ...any) { m.Said = append(m.Said, fmt.Sprintf(format, args...)) }
+	return guard.Check(guard.Config{
+		RootHash: rootHash, Slot: own, Name: "/dev/vda", Tell: say, Log: func(string, ...any) {},
+		Other: func(rootHash string) (guard.Slot, func(), error) {
+			s, _, err := m.slot(rootHash)
+			return s, func() {}, err
+		},
+		ESP: func() (boot.ESP, func(), error) { return m.ESP, func() {}, nil },
+	})
+}
+
+// verify is what the kernel does while the system starts: it stops at a block that
+// is damaged, if that is read.
+func (m *Machine) verify(rootHash string) error {
+	if m.Unread {
+		return nil
+	}
+	return m.Whole(rootHash)
+}
+
 // load does what systemd-boot and systemd-stub do.
 func (m *Machine) load() (b slot.Booted, rootHash string, err error) {
+	if m.Direct != "" {
+		m.Boots = append(m.Boots, "")
+		return slot.Booted{CommandLine: "roothash=" + m.Direct}, m.Direct, nil
+	}
 	var entries []slot.Entry
 	names, err := m.ESP.List()
 	if err != nil {
 		return b, "", err
 	}
 	for _, n := range names {
-		if e, ok := slot.ParseEntry(n); ok && m.line(n) != "" {
+		if e, ok := boot.ParseEntry(n); ok && m.line(n) != "" {
 			entries = append(entries, e)
 		}
 	}
-	e, name, ok := slot.Boot(entries)
+	e, name, ok := boot.Boot(entries)
 	if !ok {
 		return b, "", errors.New("the loader finds no entry")
 	}
@@ -163,36 +209,54 @@ func (m *Machine) line(name string) string {
 	if err != nil {
 		return ""
 	}
-	line, err := slot.CommandLine(f)
+	line, err := boot.CommandLine(f)
 	if err != nil {
 		return ""
 	}
 	return line
 }
 
-// Whole does what the initrd and the kernel do: it finds the partitions by the
-// root hash, and verifies all of the data.
+// Whole reads all that a root hash stands for.
 func (m *Machine) Whole(rootHash string) error {
-	hash, err := hex.DecodeString(rootHash)
+	s, hash, err := m.slot(rootHash)
 	if err != nil {
 		return err
+	}
+	return verity.Verify(s.Root, s.Tree, hash)
+}
+
+// slot does what the initrd does: it finds the partitions by the root hash.
+func (m *Machine) slot(rootHash string) (guard.Slot, verity.Hash, error) {
+	hash, err := hex.DecodeString(rootHash)
+	if err != nil {
+		return guard.Slot{}, verity.Hash{}, err
 	}
 	root, tree, err := gpt.VerityGUIDs(hash)
 	if err != nil {
-		return err
+		return guard.Slot{}, verity.Hash{}, err
 	}
 	t, err := gpt.Parse(m.Disk, m.Disk.Size())
 	if err != nil {
-		return err
+		return guard.Slot{}, verity.Hash{}, err
 	}
 	r, ok := t.ByGUID(root)
 	v, ok2 := t.ByGUID(tree)
 	if !ok || !ok2 {
-		return fmt.Errorf("no partitions for root hash %.8s", rootHash)
+		return guard.Slot{}, verity.Hash{}, fmt.Errorf("no partitions for root hash %.8s", rootHash)
 	}
-	section := func(n int) *io.SectionReader {
+	part := func(n int) part {
 		p := t.Partitions[n-1]
-		return io.NewSectionReader(m.Disk, p.Offset(), p.Size())
+		return part{io.NewSectionReader(m.Disk, p.Offset(), p.Size()), io.NewOffsetWriter(m.Disk, p.Offset()), m.Disk}
 	}
-	return verity.Verify(section(r), section(v), verity.Hash(hash))
+	return guard.Slot{Root: part(r), Tree: part(v)}, verity.Hash(hash), nil
 }
+
+// part is a partition of the disk.
+type part struct {
+	*io.SectionReader
+	w    *io.OffsetWriter
+	disk *Disk
+}
+
+func (p part) WriteAt(b []byte, off int64) (int, error) { return p.w.WriteAt(b, off) }
+func (p part) Sync() error                              { return p.disk.Sync() }

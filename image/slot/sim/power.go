@@ -45,6 +45,12 @@ func (p *Power) step() error {
 	return nil
 }
 
+func (p *Power) isOff() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.off
+}
+
 func (p *Power) on() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,4 +1,4 @@
-package slot
+package boot
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ const maxCommandLine = 8 << 10
 var errNoCommandLine = errors.New("has no command line")
 
 // commandLine reads the section .cmdline of a PE file, as systemd-stub does.
-func (s *Slots) commandLine(name string) (string, error) {
-	f, err := s.ESP.Open(name)
+func commandLine(esp ESP, name string) (string, error) {
+	f, err := esp.Open(name)
 	if err != nil {
 		return "", err
 	}
@@ -55,9 +55,9 @@ func CommandLine(f File) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// argument is the value of the last argument of that name on a kernel command
+// Argument is the value of the last argument of that name on a kernel command
 // line.
-func argument(line, name string) string {
+func Argument(line, name string) string {
 	value := ""
 	for a := range strings.FieldsSeq(line) {
 		if k, v, ok := strings.Cut(a, "="); ok && k == name {

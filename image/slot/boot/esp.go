@@ -1,4 +1,4 @@
-package slot
+package boot
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -83,7 +84,7 @@ func (f sizedFile) Size() int64 { return f.size }
 
 // Create implements ESP.
 func (d *Dir) Create(name string, r io.Reader) error {
-	if dir := dirOf(name); dir != "" {
+	if dir := DirOf(name); dir != "" {
 		if err := d.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -118,7 +119,7 @@ func (d *Dir) Remove(name string) error {
 	if err := d.root.Remove(name); err != nil {
 		return err
 	}
-	if dir := dirOf(name); dir != "" {
+	if dir := DirOf(name); dir != "" {
 		if err := d.root.Remove(dir); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
 			return err
 		}
@@ -137,4 +138,13 @@ func (d *Dir) Sync() error {
 		return fmt.Errorf("sync EFI partition: %w", err)
 	}
 	return nil
+}
+
+// DirOf is the directory of a file, "" of one that is in none.
+func DirOf(name string) string {
+	dir, _, ok := strings.Cut(name, "/")
+	if !ok {
+		return ""
+	}
+	return dir
 }

@@ -1,4 +1,4 @@
-package slot
+package boot
 
 import (
 	"cmp"
@@ -12,13 +12,14 @@ const (
 	prefix = "writ_"
 	suffix = ".efi"
 	staged = ".staged"
-	tmp    = ".tmp"
 	extra  = ".efi.extra.d/writ.addon.efi"
 
 	// Tries is how often the loader starts a version that was never found good.
 	Tries = 3
 	// maxSeq keeps what is added to a number far from its limit.
 	maxSeq = 1 << 62
+	// TmpSuffix is that of a file that is being written.
+	TmpSuffix = ".tmp"
 )
 
 // Entry is a UKI that the loader sees.
@@ -47,12 +48,23 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%s (on trial, %.8s)", e.Name, e.RootHash)
 }
 
-func goodName(seq uint64) string    { return fmt.Sprintf("%s%d%s", prefix, seq, suffix) }
-func trialName(seq uint64) string   { return fmt.Sprintf("%s%d+%d%s", prefix, seq, Tries, suffix) }
-func stagedName(seq uint64) string  { return fmt.Sprintf("%s%d%s", prefix, seq, staged) }
-func tmpName(seq uint64) string     { return fmt.Sprintf("%s%d%s", prefix, seq, tmp) }
-func argumentsName(s uint64) string { return fmt.Sprintf("%s%d%s", prefix, s, extra) }
-func countedName(e Entry) string {
+// GoodName is the name of an entry that was found good.
+func GoodName(seq uint64) string { return fmt.Sprintf("%s%d%s", prefix, seq, suffix) }
+
+// TrialName is the name of an entry whose trial begins.
+func TrialName(seq uint64) string { return fmt.Sprintf("%s%d+%d%s", prefix, seq, Tries, suffix) }
+
+// StagedName is the name of a UKI that the loader does not see yet.
+func StagedName(seq uint64) string { return fmt.Sprintf("%s%d%s", prefix, seq, staged) }
+
+// TmpName is the name of a UKI that is being written.
+func TmpName(seq uint64) string { return fmt.Sprintf("%s%d%s", prefix, seq, TmpSuffix) }
+
+// ArgumentsName is the file of the kernel arguments that an entry is given besides.
+func ArgumentsName(seq uint64) string { return fmt.Sprintf("%s%d%s", prefix, seq, extra) }
+
+// CountedName is the name of an entry with its counters.
+func CountedName(e Entry) string {
 	return fmt.Sprintf("%s%d+%d-%d%s", prefix, e.Seq, e.Left, e.Done, suffix)
 }
 func isLoaderEntry(name string) bool {
@@ -90,8 +102,8 @@ func ParseEntry(name string) (Entry, bool) {
 	return e, true
 }
 
-// seqOf is the number in the name of any file of ours.
-func seqOf(name string) (uint64, bool) {
+// SeqOf is the number in the name of any file of ours.
+func SeqOf(name string) (uint64, bool) {
 	rest, ok := strings.CutPrefix(name, prefix)
 	if !ok {
 		return 0, false
@@ -149,5 +161,5 @@ func Boot(entries []Entry) (e Entry, renamed string, ok bool) {
 	}
 	after := e
 	after.Left, after.Done = max(e.Left-1, 0), e.Done+1
-	return e, countedName(after), true
+	return e, CountedName(after), true
 }
