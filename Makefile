@@ -71,8 +71,8 @@ image-deps:
 	@ci/install-deps image
 
 .PHONY: test-image
-test-image: image-deps ## boot the node image by UEFI under QEMU, update it, break it, revert; two machines join; two builds are equal
-	go test -tags image -timeout 60m -count=1 -v ./ci/image
+test-image: image-deps ## boot the node image under QEMU, update it, break it, damage it, revert; two machines join; Secure Boot; an hour
+	go test -tags image -timeout 120m -count=1 -v ./ci/image
 
 .PHONY: generate
 generate: ## regenerate everything that is derived from CUE and Go types

@@ -39,15 +39,8 @@ func TestJoin(t *testing.T) {
 	uefi := firmware(t)
 	repo := newRepository(t)
 	v := newParts(t).build(t, "1.0.0", bundle.Quick)
-	for name, content := range guestbook(t) {
-		at := "two"
-		if strings.HasPrefix(name, "store") {
-			at = "one"
-		}
-		pod := "      containers:\n"
-		repo.write(name, strings.Replace(content, pod, "      nodeSelector: {kubernetes.io/hostname: "+at+"}\n"+pod, 1))
-	}
-	first := repo.publish("Begin with the guestbook, on two machines")
+	repo.write("readers.yaml", readers)
+	repo.publish("Begin with nothing that runs")
 
 	link, one, two := freePort(t), v.disk(t), v.disk(t)
 	kubeconfig := filepath.Join(t.TempDir(), "admin.kubeconfig")
@@ -69,7 +62,17 @@ func TestJoin(t *testing.T) {
 		return nic("n0", fmt.Sprintf("socket,id=n0,connect=127.0.0.1:%d", link), macTwo)
 	}, firmware(t)...)
 	g.ready(10*time.Minute, "two")
-	g.commit(10*time.Minute, first, v1alpha1.CommitHealthy)
+	g.memory("two") // with nothing running
+
+	for name, content := range guestbook(t) {
+		at := "two"
+		if strings.HasPrefix(name, "store") {
+			at = "one"
+		}
+		pod := "      containers:\n"
+		repo.write(name, strings.Replace(content, pod, "      nodeSelector: {kubernetes.io/hostname: "+at+"}\n"+pod, 1))
+	}
+	g.commit(10*time.Minute, repo.publish("The guestbook, on two machines"), v1alpha1.CommitHealthy)
 	g.answers()
 	g.sign("a pod of the one node to a pod of the other")
 	g.memory("one")

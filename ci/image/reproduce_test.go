@@ -44,6 +44,22 @@ func TestReproducible(t *testing.T) {
 // without a firmware and its loader.
 func direct(t *testing.T, v version) []string {
 	t.Helper()
+	image := kernelOf(t, v)
+	s, err := uki.Read(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	kernel, initrd := filepath.Join(dir, "kernel"), filepath.Join(dir, "initrd")
+	if err := errors.Join(os.WriteFile(kernel, s.Linux, 0o600), os.WriteFile(initrd, s.Initrd, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"-kernel", kernel, "-initrd", initrd, "-append", s.Cmdline}
+}
+
+// kernelOf is the kernel image in the bundle of a version.
+func kernelOf(t *testing.T, v version) []byte {
+	t.Helper()
 	f, err := os.Open(v.path(".bundle"))
 	if err != nil {
 		t.Fatal(err)
@@ -63,16 +79,7 @@ func direct(t *testing.T, v version) []string {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := uki.Read(image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	kernel, initrd := filepath.Join(dir, "kernel"), filepath.Join(dir, "initrd")
-	if err := errors.Join(os.WriteFile(kernel, s.Linux, 0o600), os.WriteFile(initrd, s.Initrd, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	return []string{"-kernel", kernel, "-initrd", initrd, "-append", s.Cmdline}
+	return image
 }
 
 func sums(v version) map[string]string {

@@ -26,6 +26,7 @@ func imageCommand() *cobra.Command {
 system that the kernel verifies block by block, without a shell, a package manager
 or a login. What a machine does is in Git; who it is, in one file:
 
+  writ image keys secureboot                       make keys of Secure Boot
   writ image build --version 1.2.3                 make disk and bundle
   writ image configure disk.raw node.yaml          say who the machine is
       --kubeconfig admin.kubeconfig                and who its administrator
@@ -36,7 +37,7 @@ A bundle is what running nodes are updated with: name it in a NodeImage.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(imageBuild(), imageUpdate(), imageConfigure(), imageVerify(), imageInspect())
+	cmd.AddCommand(imageBuild(), imageKeys(), imageUpdate(), imageConfigure(), imageVerify(), imageInspect())
 	return cmd
 }
 

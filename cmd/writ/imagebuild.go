@@ -26,8 +26,8 @@ import (
 
 // buildFlags are what a build is told.
 type buildFlags struct {
-	version, lock, cache, out, programs, key, bootKey, bootCert, output string
-	fast                                                                bool
+	version, lock, cache, out, programs, key, bootKey, bootCert, enrol, output string
+	enrolForce, fast                                                           bool
 }
 
 func imageBuild() *cobra.Command {
@@ -51,7 +51,11 @@ SOURCE_DATE_EPOCH make the same files, bit by bit.
 
 Keys: 'ssh-keygen -t ed25519' makes one for --sign-key; nodes trust its public
 half by imageKeys in their node.yaml. For Secure Boot, --boot-key and --boot-cert
-are an RSA key and its certificate, in PEM, which the firmware's db has.`,
+are an RSA key and its certificate, in PEM, which the firmware's db has; they sign
+the kernel image, in disk and bundle, and the boot loader. --enrol is a directory
+of 'writ image keys': the boot loader puts its keys into a firmware that has none,
+by itself on a virtual machine, elsewhere when a person chooses it in the menu of
+the loader (hold the space bar), or by itself with --enrol-force.`,
 		Example: "  writ image build --version 1.2.3 --out bin/image\n  writ image build --version 1.2.3 --sign-key release_ed25519",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,6 +75,8 @@ are an RSA key and its certificate, in PEM, which the firmware's db has.`,
 	fl.StringVar(&f.key, "sign-key", "", "`file` of an Ed25519 private key of SSH to sign bundle and sums with")
 	fl.StringVar(&f.bootKey, "boot-key", "", "`file` of a private key to sign for Secure Boot with")
 	fl.StringVar(&f.bootCert, "boot-cert", "", "`file` of its certificate")
+	fl.StringVar(&f.enrol, "enrol", "", "`directory` of PK.auth, KEK.auth and db.auth for a firmware without keys")
+	fl.BoolVar(&f.enrolForce, "enrol-force", false, "enrol without a person; a machine whose own cards are signed by others may not start any more")
 	fl.BoolVar(&f.fast, "fast", false, "compress little: for tests, a tenth of the time and some 20 % larger")
 	outputFlag(cmd, &f.output)
 	return cmd
@@ -111,8 +117,17 @@ func (f buildFlags) config() (build.Config, error) {
 	if (f.bootKey == "") != (f.bootCert == "") {
 		return cfg, usageError{errors.New("--boot-key and --boot-cert go together")}
 	}
+	if f.enrol != "" && f.bootKey == "" || f.enrolForce && f.enrol == "" {
+		return cfg, usageError{errors.New("--enrol needs --boot-key and --boot-cert, and --enrol-force needs --enrol")}
+	}
 	if f.bootKey != "" {
-		cfg.SecureBoot, err = readSecureBoot(f.bootKey, f.bootCert)
+		if cfg.SecureBoot, err = readSecureBoot(f.bootKey, f.bootCert); err != nil {
+			return cfg, err
+		}
+		cfg.SecureBoot.EnrolForce = f.enrolForce
+	}
+	if f.enrol != "" {
+		cfg.SecureBoot.Enrol, err = readEnrolment(f.enrol, cfg.SecureBoot.Certificate)
 	}
 	return cfg, err
 }

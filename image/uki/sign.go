@@ -61,6 +61,22 @@ func Sign(pe []byte, key crypto.Signer, cert *x509.Certificate) ([]byte, error) 
 	return append(f.b, make([]byte, at+size-len(f.b))...), nil
 }
 
+// Unsign takes the signatures off again. What is left is what was signed, but
+// for the zeros that pad it to 8 bytes.
+func Unsign(pe []byte) ([]byte, error) {
+	f, err := parsePE(bytes.Clone(pe))
+	if err != nil {
+		return nil, fmt.Errorf("take off signatures: %w", err)
+	}
+	at, size := f.certificates()
+	if size == 0 {
+		return f.b, nil
+	}
+	f.putOptional(optSecurity, 0)
+	f.putOptional(optSecurity+4, 0)
+	return f.b[:at], nil
+}
+
 // Verify says whether one of the signatures of an EFI program is by one of the
 // certificates, or by one that they issued, as firmware does with its db. Like
 // firmware it does not look at when certificates expire.

@@ -83,6 +83,9 @@ func TestSign(t *testing.T) {
 		if again, err := Sign(unsigned, key, cert); err != nil || !bytes.Equal(again, signed) {
 			t.Errorf("%s: signed twice, it is not the same: %v", name, err)
 		}
+		if off, err := Unsign(signed); err != nil || !bytes.Equal(off, append(bytes.Clone(unsigned), make([]byte, -len(unsigned)&7)...)) {
+			t.Errorf("%s: without its signature it is not the one before: %v", name, err)
+		}
 		if err := Verify(signed, certs(certificate(t, "other one", key, nil, key), cert)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
