@@ -33,6 +33,17 @@ type guest struct {
 	api, web int // ports of the host that lead to 6443 and 30080
 	console  string
 	http     *http.Client
+	off      chan struct{} // closed when the machine is
+}
+
+// accelerator is an emulator: what the tests need is then the same everywhere,
+// and a /dev/kvm that cannot run a firmware, as in some virtual machines, is in
+// nobody's way. WRIT_TEST_KVM=1 takes KVM.
+func accelerator() string {
+	if os.Getenv("WRIT_TEST_KVM") == "1" {
+		return "kvm"
+	}
+	return "tcg,thread=multi"
 }
 
 // emulator is the program, or a skip.
@@ -75,14 +86,14 @@ func (g *guest) nat(id string) string {
 // startOn turns the machine on. It is turned off with the test.
 func startOn(t *testing.T, disk string, network func(g *guest) []string, args ...string) *guest {
 	t.Helper()
-	g := &guest{t: t, api: freePort(t), web: freePort(t), console: filepath.Join(t.TempDir(), "console"),
+	g := &guest{t: t, api: freePort(t), web: freePort(t), console: filepath.Join(t.TempDir(), "console"), off: make(chan struct{}),
 		http: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 			// Who answers on a port that the test has opened is the guest.
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 		}}}
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", append([]string{
-		"-accel", "kvm", "-accel", "tcg,thread=multi", "-M", "q35", "-cpu", "max,cx16=off,avx=off,avx2=off", "-smp", "2", "-m", "2G", "-nodefaults", "-no-user-config", "-display", "none",
+		"-accel", accelerator(), "-M", "q35", "-cpu", "max,cx16=off,avx=off,avx2=off,arch-capabilities=off", "-smp", "2", "-m", "2G", "-nodefaults", "-no-user-config", "-display", "none",
 		"-serial", "file:" + g.console, "-device", "virtio-rng-pci",
 		"-drive", "file=" + disk + ",if=none,id=d0,format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=d0",
 	}, append(network(g), args...)...)...)
@@ -92,9 +103,13 @@ func startOn(t *testing.T, disk string, network func(g *guest) []string, args ..
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		_ = cmd.Wait()
+		close(g.off)
+	}()
 	t.Cleanup(func() {
 		cancel()
-		_ = cmd.Wait()
+		<-g.off
 		if t.Failed() {
 			b, err := os.ReadFile(g.console)
 			t.Logf("the console: %v\n%s\n%s", err, b, said.String())
@@ -131,7 +146,11 @@ func (g *guest) eventually(limit time.Duration, what string, try func() error) {
 		if time.Since(began) > limit {
 			g.t.Fatalf("%s: not within %v: %v", what, limit, err)
 		}
-		time.Sleep(200 * time.Millisecond)
+		select {
+		case <-g.off:
+			g.t.Fatalf("%s: the machine is off: %v", what, err)
+		case <-time.After(200 * time.Millisecond):
+		}
 	}
 }
 
