@@ -71,7 +71,7 @@ image-deps:
 	@ci/install-deps image
 
 .PHONY: test-image
-test-image: image-deps ## boot the node image under QEMU, update it, break it, damage it, revert; two machines join; Secure Boot; an hour
+test-image: image-deps ## boot the node image under QEMU, update it, break it, damage it, revert; two machines join; Secure Boot, TPM; an hour
 	go test -tags image -timeout 120m -count=1 -v ./ci/image
 
 .PHONY: generate

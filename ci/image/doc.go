@@ -1,12 +1,19 @@
 // Package image boots what `make image` builds, and updates it, under QEMU.
 //
 // TestReproducible builds the image twice, compares, and boots it without a
-// firmware to a node that is ready. TestUpdates starts a disk by UEFI, lets commits
-// roll its node to another version and to one that is broken, and reverts. Both
-// need qemu-system-x86_64 and no root; the second one needs OVMF and git.
-// TestDamage damages a good version on the disk, and sees the one before take over.
-// TestSecureBoot enrols keys into the firmware and sees what it starts, and what
-// not. Nothing is faked but the hardware.
+// firmware to a node that is ready: that is the first half, in every CI run. The
+// others start a disk by UEFI, and most of them more than once:
+//
+//   - TestUpdates lets commits roll a node to another version and to one that is
+//     broken, and reverts.
+//   - TestJoin has two machines become a cluster, and their pods talk.
+//   - TestDamage damages a good version on the disk, and sees the one before take over.
+//   - TestDisks gives a machine a blank disk and one that is not.
+//   - TestSecureBoot enrols keys into the firmware and sees what it starts, and what not.
+//   - TestTPM encrypts /var, and takes the TPM away.
+//
+// All need qemu-system-x86_64 and no root; the others OVMF and git, and swtpm.
+// Nothing is faked but the hardware.
 //
 //	go test -tags image -short ./ci/image    the first half
 //	make test-image                          all of it

@@ -14,6 +14,7 @@ import (
 
 	"github.com/writ-os/writ/image/config"
 	"github.com/writ-os/writ/image/config/machine"
+	"github.com/writ-os/writ/image/vault"
 )
 
 // nodeCommand is what the units of a node image run, each once.
@@ -25,8 +26,33 @@ func nodeCommand() *cobra.Command {
 		Args:   args(cobra.NoArgs),
 		RunE:   func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(nodeConfigure(), nodeResolv(), nodeTrial(), nodeFailed())
+	cmd.AddCommand(nodeUnlock(), nodeConfigure(), nodeResolv(), nodeTrial(), nodeFailed())
 	return cmd
+}
+
+// disks are those of this machine.
+var disks = machine.HardDisks{Dir: config.RunDir + "/mount"}
+
+func nodeUnlock() *cobra.Command {
+	return &cobra.Command{
+		Use:   "unlock",
+		Short: "Open /var where it is encrypted",
+		Long: `Unlock opens the encrypted volume of this machine's disk by the key that its TPM
+keeps. Where the node.yaml on the EFI system partition has encryption.recoveryKey,
+it opens it by that instead, makes it before where there is none, and gives the
+TPM a key of it. It runs before /var is mounted, where the configuration on the
+EFI system partition has asked for encryption.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			console, done := console()
+			defer done()
+			err := vault.New(vault.Config{Disk: disks, Console: console}).Open(cmd.Context())
+			if err != nil {
+				fmt.Fprintf(console, "writ: %v\r\n", err)
+			}
+			return err
+		},
+	}
 }
 
 func nodeConfigure() *cobra.Command {
@@ -51,7 +77,8 @@ the console how to give it.`,
 			console, done := console()
 			defer done()
 			return machine.New(machine.Config{
-				Credentials: os.Getenv("CREDENTIALS_DIRECTORY"), Disks: machine.HardDisks{Dir: config.RunDir + "/mount"}, Console: console,
+				Credentials: os.Getenv("CREDENTIALS_DIRECTORY"), Disks: disks, Console: console,
+				Encrypted:   func() (bool, error) { return vault.Encrypted("/var") },
 				SetHostname: func(name string) error { return unix.Sethostname([]byte(name)) },
 			}).Run(cmd.Context())
 		},

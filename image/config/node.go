@@ -39,6 +39,9 @@ type Node struct {
 	Token    string   `json:"token,omitempty"`
 	CAHashes []string `json:"caHashes,omitempty"`
 
+	// Encryption asks for a /var that the TPM keeps the key of.
+	Encryption *Encryption `json:"encryption,omitempty"`
+
 	Network     *Network `json:"network,omitempty"`
 	TimeServers []string `json:"timeServers,omitempty"`
 	// ImageKeys are the SSH public keys whose signature an update of this
@@ -48,6 +51,14 @@ type Node struct {
 
 // First says that the node begins a cluster.
 func (n Node) First() bool { return n.Role == Server && n.Server == "" }
+
+// Encryption is how /var is encrypted.
+type Encryption struct {
+	// RecoveryKey opens /var where the TPM does not. It is on the EFI system
+	// partition until the first start has made /var, and after that for whoever
+	// has to be let in again.
+	RecoveryKey string `json:"recoveryKey,omitempty"`
+}
 
 // Authority is the CA of a cluster: a certificate and its key, in PEM form.
 type Authority struct {
@@ -99,4 +110,4 @@ const MaxSize = 1 << 20
 const Name = "node.yaml"
 
 // secrets are the fields that no place keeps but /var, as paths.
-var secrets = [][]string{{"token"}, {"authority", "key"}, {"repository", "password"}, {"repository", "bearerToken"}, {"repository", "sshKey"}}
+var secrets = [][]string{{"token"}, {"encryption", "recoveryKey"}, {"authority", "key"}, {"repository", "password"}, {"repository", "bearerToken"}, {"repository", "sshKey"}}

@@ -39,7 +39,7 @@ caHashes:
 `
 
 func TestParseAccepts(t *testing.T) {
-	for _, data := range []string{serverYAML, agentYAML, furtherYAML, "role: server\n" + authorityYAML, "role: server\ntoken: abcdef.0123456789abcdef\n", "role: server", "---\nrole: server\n",
+	for _, data := range []string{serverYAML, agentYAML, furtherYAML, "role: server\n" + authorityYAML, "role: server\ntoken: abcdef.0123456789abcdef\n", "role: server", "role: server\nencryption: {}\n", "role: server\nencryption: {recoveryKey: " + strings.Repeat("k", 32) + "}\n", "---\nrole: server\n",
 		"role: server\nrepository: {url: 'git@git.example.com:cluster.git', knownHosts: \"git.example.com ssh-ed25519 AAAA\\n\"}",
 		"{role: server, network: {interfaces: [{match: {mac: '52:54:00:12:34:56'}, dhcp: true, mtu: 9000}]}}"} {
 		n, fs := Parse("node.yaml", []byte(data))
@@ -102,6 +102,8 @@ func TestParseRefuses(t *testing.T) {
 		{"no address", "role: server\nnetwork: {interfaces: [{match: {name: e}, dhcp: false}]}\n", `addresses: are required without DHCP`},
 		{"address", "role: server\nnetwork: {interfaces: [{match: {name: e}, addresses: [192.0.2.7]}]}\n", `network.interfaces[0].addresses[0]: must be an address with its prefix such as 192.0.2.7/24, is "192.0.2.7"`},
 		{"newline in a password", "role: server\nrepository: {url: https://a/b, username: u, password: \"a\\nX=1\"}\n", `repository.password: must be one line`},
+		{"short recovery key", "role: server\nencryption: {recoveryKey: secret}\n", `node.yaml:2:27: encryption.recoveryKey: must be 32 to 512 characters without blanks`},
+		{"recovery key of two lines", "role: server\nencryption: {recoveryKey: \"" + strings.Repeat("k", 32) + "\\n\"}\n", `encryption.recoveryKey: must be 32 to 512`},
 		{"key", "role: server\nimageKeys: [nonsense]\n", `node.yaml:2:13: imageKeys[0]: must be an Ed25519 SSH public key`},
 		{"cloud-init", "#cloud-config\nusers: []\n", `is written for another system`},
 		{"large", strings.Repeat("# x\n", MaxSize/4+1), `at most 1048576 are read`},

@@ -3,6 +3,7 @@ package slot_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/writ-os/writ/image/gpt"
 	"github.com/writ-os/writ/image/slot"
 	"github.com/writ-os/writ/image/slot/sim"
 )
@@ -177,6 +179,42 @@ func TestFind(t *testing.T) {
 	for _, line := range []string{"quiet", "roothash=" + version(t, "6.0.0").RootHash, "roothash=xyz"} {
 		if _, err := slot.Find(sys, dev, line); !errors.Is(err, slot.ErrNotHere) {
 			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+func TestFindPartition(t *testing.T) {
+	v := version(t, "4.0.0")
+	sys, dev := t.TempDir(), t.TempDir()
+	m := machine(t, v)
+	whole, err := io.ReadAll(io.NewSectionReader(m.Disk, 0, m.Disk.Size()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := gpt.Parse(m.Disk, m.Disk.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := []error{os.WriteFile(filepath.Join(dev, "vda"), whole, 0o600)}
+	for i := range table.Partitions {
+		part := filepath.Join(sys, "block", "vda", fmt.Sprint("vda", i+1))
+		errs = append(errs, os.MkdirAll(part, 0o700), os.WriteFile(filepath.Join(part, "partition"), fmt.Append(nil, i+1), 0o600))
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	line := "quiet roothash=" + v.RootHash
+	for i, p := range table.Partitions {
+		if p.Name == "_empty" {
+			continue // more than one has it
+		}
+		if got, err := slot.FindPartition(sys, dev, line, p.Name); err != nil || got != filepath.Join(dev, fmt.Sprint("vda", i+1)) {
+			t.Errorf("%s: %q, %v", p.Name, got, err)
+		}
+	}
+	for _, line := range []string{line, "roothash=" + version(t, "6.0.0").RootHash, ""} {
+		if got, err := slot.FindPartition(sys, dev, line, "var-crypt"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %q, %v", line, got, err)
 		}
 	}
 }

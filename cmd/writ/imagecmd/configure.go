@@ -3,12 +3,14 @@ package imagecmd
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/writ-os/writ/image/config"
 	"github.com/writ-os/writ/image/esp"
+	"github.com/writ-os/writ/image/vault/mark"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -26,7 +28,7 @@ func Configure(image, node string) (config.Node, []v1alpha1.Finding, error) {
 	if n.First() && n.Authority == nil && d.hasAuthority() {
 		err = fmt.Errorf("%s has the authority of a cluster, made with a kubeconfig that would be of no use: %s has none; make both anew with --kubeconfig", image, node)
 	} else {
-		err = d.put(data)
+		err = d.put(data, n)
 	}
 	return n, nil, errors.Join(err, d.close())
 }
@@ -41,6 +43,9 @@ func readNode(node string, now time.Time) ([]byte, config.Node, []v1alpha1.Findi
 	n, findings := config.Parse(name, data)
 	if len(findings) == 0 {
 		findings = config.Expired(name, data, n, now)
+	}
+	if e := n.Encryption; e != nil && e.RecoveryKey == "" {
+		return nil, n, nil, fmt.Errorf("%s: encryption needs its recoveryKey here: nothing else makes /var, or opens it when the TPM does not", name)
 	}
 	return data, n, findings, nil
 }
@@ -67,6 +72,25 @@ func openDisk(image string) (*diskFile, error) {
 	return &diskFile{file: f, name: image, offset: offset, length: length}, nil
 }
 
+// mark says on the disk whether /var is to be encrypted, as far as it is not said.
+func (d *diskFile) mark(encrypt bool) error {
+	was, err := esp.Get(d.file, d.offset, d.length, mark.CredentialPath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	now := ""
+	switch {
+	case encrypt:
+		now = mark.Asked
+	case was != nil:
+		now = mark.NotAsked
+	}
+	if string(was) == now {
+		return nil
+	}
+	return esp.Put(d.file, d.offset, d.length, mark.CredentialPath, []byte(now))
+}
+
 // hasAuthority says that the node.yaml on the disk has one, with its key.
 func (d *diskFile) hasAuthority() bool {
 	data, err := esp.Get(d.file, d.offset, d.length, config.ESPPath)
@@ -77,9 +101,15 @@ func (d *diskFile) hasAuthority() bool {
 	return len(findings) == 0 && n.Authority != nil
 }
 
-// put writes the node.yaml, and has it on the disk when it returns.
-func (d *diskFile) put(data []byte) error {
-	if err := errors.Join(esp.Put(d.file, d.offset, d.length, config.ESPPath, data), d.file.Sync()); err != nil {
+// put writes the node.yaml, and has it on the disk when it returns. The mark of
+// encryption comes first: with it alone a machine says what is missing, without it
+// it would make a plain /var.
+func (d *diskFile) put(data []byte, n config.Node) error {
+	err := d.mark(n.Encryption != nil)
+	if err == nil {
+		err = esp.Put(d.file, d.offset, d.length, config.ESPPath, data)
+	}
+	if err := errors.Join(err, d.file.Sync()); err != nil {
 		return fmt.Errorf("configure %s: %w", d.name, err)
 	}
 	return nil

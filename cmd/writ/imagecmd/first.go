@@ -65,7 +65,7 @@ func ConfigureFirst(image, node string, want Access) (First, []v1alpha1.Finding,
 	}
 	out.Until, err = writeKubeconfig(ca, want.Kubeconfig, out.Server)
 	if err == nil {
-		if err = d.put(data); err != nil {
+		if err = d.put(data, n); err != nil {
 			err = errors.Join(err, os.Remove(want.Kubeconfig))
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +21,7 @@ import (
 	"github.com/writ-os/writ/image/esp"
 	"github.com/writ-os/writ/image/gpt"
 	"github.com/writ-os/writ/image/slot/sim"
+	"github.com/writ-os/writ/image/vault/mark"
 	"github.com/writ-os/writ/image/verity"
 )
 
@@ -207,4 +210,38 @@ func TestVerifyBundleAndDirectory(t *testing.T) {
 	if _, err := Verify(dir, Trust{}); err == nil || !strings.Contains(err.Error(), "line 1") {
 		t.Errorf("a path: %v", err)
 	}
+}
+
+// TestConfigureEncryption marks the disk, and takes the mark back.
+func TestConfigureEncryption(t *testing.T) {
+	path := newDisk(t)
+	marked := func(want string) {
+		t.Helper()
+		d, err := openDisk(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := esp.Get(d.file, d.offset, d.length, mark.CredentialPath)
+		if string(got) != want || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the disk is marked %q, want %q: %v", got, want, err)
+		}
+		if err := d.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ more, want string }{
+		{"", ""},
+		{"encryption: {recoveryKey: 0123456789abcdef0123456789abcdef}\n", mark.Asked},
+		{"encryption: {recoveryKey: fedcba9876543210fedcba9876543210}\n", mark.Asked},
+		{"", mark.NotAsked},
+	} {
+		if _, findings, err := Configure(path, write(t, "node.yaml", []byte(node+c.more))); err != nil || len(findings) > 0 {
+			t.Fatalf("%v, %v", findings, err)
+		}
+		marked(c.want)
+	}
+	if _, _, err := Configure(path, write(t, "node.yaml", []byte(node+"encryption: {}\n"))); err == nil || !strings.Contains(err.Error(), "encryption needs its recoveryKey here") {
+		t.Errorf("without a recovery key: %v", err)
+	}
+	marked(mark.NotAsked)
 }

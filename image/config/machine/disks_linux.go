@@ -42,6 +42,18 @@ func (h HardDisks) ESP(writable bool, f func(dir string) error) error {
 	return h.mounted(device, []string{"vfat"}, flags, slot.MountOptions, f)
 }
 
+// Partition is the device of the partition with a name, on the disk that the
+// system runs from; fs.ErrNotExist where there is none. The partition table is
+// asked: the kernel does not know the names of partitions that were made since it
+// read it.
+func (h HardDisks) Partition(name string) (string, error) {
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return "", err
+	}
+	return slot.FindPartition("/sys", "/dev", string(line), name)
+}
+
 // espDevice follows the root file system's verity device to its partition, and
 // finds the EFI system partition beside that.
 func espDevice(sys string) (string, error) {

@@ -45,6 +45,8 @@ type Config struct {
 	Disks       Disks
 	// SetHostname gives the machine its name.
 	SetHostname func(name string) error
+	// Encrypted says whether /var is.
+	Encrypted func() (bool, error)
 	// Console is what people read.
 	Console io.Writer
 	// Every is the time between two looks while there is no file. Default 2s.
@@ -100,6 +102,13 @@ func (m *Machine) act(c config.Choice) (done bool, err error) {
 	if !c.Found || len(c.Findings) > 0 {
 		m.say(waiting(c))
 		return false, nil
+	}
+	if c.Node.Encryption != nil {
+		// Before anything is kept: the secrets in it are what encryption is for.
+		if yes, err := m.cfg.Encrypted(); err != nil || !yes {
+			m.say(plain(c, err))
+			return false, err
+		}
 	}
 	if err := m.become(c); err != nil {
 		m.say(failed(c, err))

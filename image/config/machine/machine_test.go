@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"io/fs"
@@ -198,6 +199,35 @@ func TestVarThatCannotBeWritten(t *testing.T) {
 		}
 		if got := get(t, b.Root+"/var/lib/writ/node.yaml"); got != agentYAML {
 			t.Errorf("kept: %q", got)
+		}
+	})
+}
+
+// TestPlain keeps nothing, and starts nothing, where /var is not what it was
+// asked to be.
+func TestPlain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		var encrypted bool
+		b.Encrypted = func() (bool, error) { return encrypted, nil }
+		put(t, b.disks.esp+"/writ/node.yaml", "role: server\nencryption: {recoveryKey: "+strings.Repeat("k", 32)+"}\n")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := New(b.Config).Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it goes on: %v", err)
+		}
+		if !strings.Contains(b.console.String(), "asks for a /var that is encrypted; that of this machine") {
+			t.Errorf("console: %s", b.console)
+		}
+		if got := get(t, b.Root+"/var/lib/writ/node.yaml"); got != "" {
+			t.Errorf("the secret is kept in a plain /var: %q", got)
+		}
+		encrypted = true
+		if err := New(b.Config).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := get(t, b.disks.esp+"/writ/node.yaml"); strings.Contains(got, "kkkk") {
+			t.Errorf("on the ESP: %q", got)
 		}
 	})
 }

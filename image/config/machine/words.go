@@ -67,6 +67,17 @@ func started(c config.Choice, p config.Plan, steps []config.Step) string {
 	return b.String()
 }
 
+// plain says that /var is not what the configuration asks for.
+func plain(c config.Choice, err error) string {
+	if err != nil {
+		return fmt.Sprintf("the configuration in %s asks for a /var that is encrypted, and whether it is cannot be seen:\n  %v\nNothing is started; it is tried again.", c.Where, err)
+	}
+	return fmt.Sprintf(`the configuration in %s asks for a /var that is encrypted; that of this machine
+is not. It is made so by the first start of a disk that 'writ image configure' has written
+the configuration to, and by no other: write the image and the configuration to the disk again.
+Nothing is started.`, c.Where)
+}
+
 // failed says that the machine could not keep what it was told.
 func failed(c config.Choice, err error) string {
 	return fmt.Sprintf("the configuration in %s is good, but this machine cannot keep it:\n  %v\nNothing is started; it is tried again.", c.Where, err)

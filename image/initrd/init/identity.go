@@ -18,7 +18,8 @@ const (
 	// productFile is the UUID of the board, as systemd.machine_id=firmware takes it.
 	productFile = "/sys/class/dmi/id/product_uuid"
 
-	stateLabel = "var" // of the partition that systemd-repart makes
+	// The names of the partition that systemd-repart makes, plain or encrypted.
+	stateLabel, vaultLabel = "var", "var-crypt"
 )
 
 // identify gives the machine a lasting ID where its firmware has none: systemd
@@ -46,7 +47,7 @@ func machineID(product string, t gpt.Table) string {
 		return ""
 	}
 	for _, p := range t.Partitions {
-		if p.Name == stateLabel && p.GUID != (gpt.GUID{}) {
+		if (p.Name == stateLabel || p.Name == vaultLabel) && p.GUID != (gpt.GUID{}) {
 			sum := sha256.Sum256(append([]byte("writ: machine ID\x00"), p.GUID[:]...))
 			sum[6], sum[8] = sum[6]&0x0f|0x40, sum[8]&0x3f|0x80 // a UUID of version 4
 			return hex.EncodeToString(sum[:16])

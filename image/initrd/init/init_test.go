@@ -141,7 +141,7 @@ func TestSize(t *testing.T) {
 	deps, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	got, house := strings.Fields(string(deps)), "github.com/writ-os/writ/image/"
 	slices.Sort(got)
-	want := []string{house + "gpt", house + "initrd/init", house + "slot/boot", house + "slot/guard", house + "slot/note", house + "verity", house + "verity/superblock", "golang.org/x/sys/unix"}
+	want := []string{house + "gpt", house + "initrd/init", house + "slot/boot", house + "slot/guard", house + "slot/note", house + "vault/mark", house + "verity", house + "verity/superblock", "golang.org/x/sys/unix"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("it imports %s: %v", got, err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/writ-os/writ/image/vault/mark"
 	"github.com/writ-os/writ/image/verity/superblock"
 )
 
@@ -78,6 +79,9 @@ func start() error {
 	}
 	say("root file system %s on %s is mounted", opts.hash, pair.data)
 	identify(pair.disk.table)
+	if err := markEncryption(credentialsDir, mark.Path, pair.disk.table); err != nil {
+		return err
+	}
 	return switchRoot(opts.init)
 }
 
