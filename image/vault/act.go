@@ -63,7 +63,13 @@ func (v *Vault) Open(ctx context.Context) error {
 	}
 	defer forget()
 	for _, s := range steps {
-		if err := v.do(ctx, s, keyFile); err != nil {
+		err := v.do(ctx, s, keyFile)
+		if s == Enrol && f.Device != "" && err != nil {
+			// Somebody wants to be let in: a TPM that is broken does not keep him out.
+			v.say("%v: /var is open, and the next start needs the recovery key again", err)
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -78,7 +84,7 @@ func (v *Vault) read() (f Facts, key string, err error) {
 		}
 	}
 	f.Open = v.exists("dev/mapper", Mapping)
-	f.TPM = v.exists("dev/tpmrm0")
+	f.TPM = v.exists("dev/tpmrm0") && v.exists(measured)
 	err = v.cfg.Disk.ESP(false, func(dir string) error {
 		data, err := os.ReadFile(filepath.Join(dir, config.ESPPath))
 		if err != nil {
@@ -119,6 +125,11 @@ func (v *Vault) keep(key string) (path string, forget func(), err error) {
 	}
 	return path, func() { _ = os.Remove(path) }, nil
 }
+
+// measured is what the boot stub leaves behind where the firmware has measured the
+// kernel image into the TPM; see systemd-stub(7). A TPM that nobody measures into
+// would give the key to everybody.
+const measured = "sys/firmware/efi/efivars/StubPcrKernelImage-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 
 const (
 	repart     = "/usr/bin/systemd-repart"

@@ -20,7 +20,8 @@ type Facts struct {
 	Open bool
 	// RecoveryKey says that the machine has been told it.
 	RecoveryKey bool
-	// TPM says that the machine has one, of version 2.
+	// TPM says that the machine has one, of version 2, and that what started it was
+	// measured into that.
 	TPM bool
 }
 
@@ -45,9 +46,9 @@ func Decide(f Facts) ([]Step, error) {
 	case f.Device == "" && f.Plain != "":
 		return nil, errors.New("/var is to be encrypted, and " + f.Plain + " has one that is not, made before: write the image and its configuration to the disk again")
 	case !f.TPM && !f.RecoveryKey:
-		return nil, errors.New("/var is encrypted by a TPM, and this machine has none that is version 2: switch it on in the firmware, or " + tell)
+		return nil, errors.New("/var is encrypted by a TPM, and this machine has none of version 2 that its firmware uses: switch it on in the firmware, or " + tell)
 	case !f.TPM && f.Device == "":
-		return nil, errors.New("/var is to be encrypted by a TPM, and this machine has none that is version 2: switch it on in the firmware, or leave out encryption and write the image and its configuration to the disk again")
+		return nil, errors.New("/var is to be encrypted by a TPM, and this machine has none of version 2 that its firmware uses: switch it on in the firmware, or leave out encryption and write the image and its configuration to the disk again")
 	case f.Device == "" && !f.RecoveryKey:
 		return nil, errors.New("/var is to be encrypted, and no recovery key is on the EFI system partition: " + tell)
 	case f.Device == "":

@@ -54,7 +54,7 @@ type world struct {
 func newWorld(t *testing.T, node string) *world {
 	t.Helper()
 	w := &world{t: t, root: t.TempDir(), esp: t.TempDir()}
-	for _, path := range []string{filepath.Join(w.root, "dev/tpmrm0"), filepath.Join(w.esp, config.ESPPath)} {
+	for _, path := range []string{filepath.Join(w.root, "dev/tpmrm0"), filepath.Join(w.root, measured), filepath.Join(w.esp, config.ESPPath)} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(node), 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -171,6 +171,26 @@ func TestAnotherTPM(t *testing.T) {
 	_, err := w.start()
 	if err == nil || !strings.Contains(err.Error(), "does not give the key of /var on /dev/vda6") || !strings.Contains(err.Error(), "encryption.recoveryKey") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestBrokenTPM: who has the recovery key gets in, and is told.
+func TestBrokenTPM(t *testing.T) {
+	w := newWorld(t, encrypted)
+	w.made, w.fail = true, 3 // the partition, and the second of cryptenroll
+	said, err := w.start()
+	if err != nil || !w.open || !strings.Contains(said, "give the key of /var to the TPM: it went wrong: /var is open, and the next start needs the recovery key again") {
+		t.Errorf("%v, %q", err, said)
+	}
+}
+
+func TestNotMeasured(t *testing.T) {
+	w := newWorld(t, encrypted)
+	if err := os.Remove(filepath.Join(w.root, measured)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.start(); err == nil || !strings.Contains(err.Error(), "none of version 2 that its firmware uses") || len(w.ran) > 0 {
+		t.Errorf("%v, %q", err, w.ran)
 	}
 }
 
