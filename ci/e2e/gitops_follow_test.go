@@ -183,6 +183,8 @@ func (g *gitops) quick(what string, since time.Time, c *v1alpha1.Commit) {
 
 // gitopsNotify: every commit is told of to the end, to a webhook and a forge.
 func gitopsNotify(t *testing.T, g *gitops) {
+	// Of one that is on its way two things would be told.
+	g.reaches("shop", g.head(g.shop), v1alpha1.CommitHealthy)
 	g.unpack(g.repo, "notify")
 	g.publish(g.repo, "Tell others of the shop")
 	g.reaches("cluster", g.head(g.repo), v1alpha1.CommitHealthy)
