@@ -74,6 +74,7 @@ func start() error {
 	if err != nil {
 		return err
 	}
+	limitReadAhead(device)
 	if err := unix.Mount(device, sysroot, "erofs", unix.MS_RDONLY, ""); err != nil {
 		return fmt.Errorf("mount the verified root file system on %s as erofs: %w; write the image to the disk again", pair.data, err)
 	}

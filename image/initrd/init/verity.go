@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/writ-os/writ/image/verity/superblock"
@@ -44,4 +46,16 @@ func createVerity(sb superblock.Superblock, p pair, hash string) (string, error)
 		return "", err
 	}
 	return "/dev/dm-" + strconv.Itoa(int(minor)), nil
+}
+
+// readAhead is how much around a page that a program needs is read, and hashed,
+// with it, in KiB. What is not needed stays in memory all the same: a quarter of
+// the kernel's 128 took 20 MiB from a server's working set of 260, and no time.
+const readAhead = "32"
+
+// limitReadAhead sets it; a machine starts without, too.
+func limitReadAhead(device string) {
+	if err := os.WriteFile("/sys/block/"+filepath.Base(device)+"/bdi/read_ahead_kb", []byte(readAhead), 0o644); err != nil { //nolint:gosec // the kernel's file
+		say("cannot say how much of the root file system is read ahead: %v", err)
+	}
 }
