@@ -74,7 +74,9 @@ func TestUpdates(t *testing.T) {
 		g.step("    %s: %s", i.Status.Failed[0].Reason, i.Status.Failed[0].Message)
 		return nil
 	})
-	g.commit(5*time.Minute, bad, v1alpha1.CommitFailed)
+	// It has ten minutes from its application on to become healthy. The starts that
+	// were in vain are a part of them, a small one on a fast host.
+	g.commit(12*time.Minute, bad, v1alpha1.CommitFailed)
 	g.answers()
 
 	t.Log("git revert")
