@@ -86,7 +86,13 @@ func (v *Vault) read() (f Facts, key string, err error) {
 	f.Open = v.exists("dev/mapper", Mapping)
 	f.TPM = v.exists("dev/tpmrm0") && v.exists(measured)
 	err = v.cfg.Disk.ESP(false, func(dir string) error {
-		data, err := os.ReadFile(filepath.Join(dir, config.ESPPath))
+		f, err := os.Open(filepath.Join(dir, config.ESPPath))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		// Anybody may have written it: Parse refuses what is longer.
+		data, err := io.ReadAll(io.LimitReader(f, config.MaxSize+1))
 		if err != nil {
 			return err
 		}
@@ -135,17 +141,17 @@ const (
 	repart     = "/usr/bin/systemd-repart"
 	cryptsetup = "/usr/bin/systemd-cryptsetup"
 	enroll     = "/usr/bin/systemd-cryptenroll"
-	// Definitions are of the partition, for systemd-repart.
-	Definitions = "/usr/lib/writ/repart.d"
-	// PCRs are those that the TPM compares; see the package comment.
-	PCRs = "7+15"
+	// definitions are of the partition, for systemd-repart.
+	definitions = "/usr/lib/writ/repart.d"
+	// pcrs are those that the TPM compares; see the package comment.
+	pcrs = "7+15"
 )
 
 // do runs one step. The device is looked for anew: Make has made it.
 func (v *Vault) do(ctx context.Context, s Step, keyFile string) error {
 	if s == Make {
 		v.say("/var is made, encrypted; that takes a moment")
-		if err := v.cfg.Run(ctx, repart, "--dry-run=no", "--definitions="+Definitions, "--key-file="+keyFile); err != nil {
+		if err := v.cfg.Run(ctx, repart, "--dry-run=no", "--definitions="+definitions, "--key-file="+keyFile); err != nil {
 			return fmt.Errorf("make an encrypted /var: %w", err)
 		}
 		return nil
@@ -172,7 +178,7 @@ func (v *Vault) do(ctx context.Context, s Step, keyFile string) error {
 // enrol takes away the key of any TPM, and gives one to that of this machine.
 // Both in one run do nothing where another TPM has one for the same PCRs.
 func (v *Vault) enrol(ctx context.Context, device, keyFile string) error {
-	for _, args := range [][]string{{"--wipe-slot=tpm2", device}, {"--unlock-key-file=" + keyFile, "--tpm2-device=auto", "--tpm2-pcrs=" + PCRs, device}} {
+	for _, args := range [][]string{{"--wipe-slot=tpm2", device}, {"--unlock-key-file=" + keyFile, "--tpm2-device=auto", "--tpm2-pcrs=" + pcrs, device}} {
 		if err := v.cfg.Run(ctx, enroll, args...); err != nil {
 			return fmt.Errorf("give the key of /var to the TPM: %w", err)
 		}
