@@ -43,8 +43,15 @@ func serveUntilKilled(dir string) {
 // start starts the process and returns where it listens.
 func start(t *testing.T, dir string) (cmd *exec.Cmd, url string) {
 	t.Helper()
+	return spawn(t, "RECEIVE_SERVE="+dir)
+}
+
+// spawn starts this test as a process of the kind that a variable asks for, and
+// returns where it listens.
+func spawn(t *testing.T, variable string) (cmd *exec.Cmd, url string) {
+	t.Helper()
 	cmd = exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "RECEIVE_SERVE="+dir)
+	cmd.Env = append(os.Environ(), variable)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package receive
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -97,21 +95,8 @@ func liveUntilKilled(dir string) {
 // live starts such a process, and returns what it said first.
 func live(t *testing.T, dir string) (kill func(), url string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "RECEIVE_LIVE="+dir)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "http ")
-	if err != nil || !ok {
-		t.Fatalf("%q %v", line, err)
-	}
-	return sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }), url + "/git/cluster.git"
+	cmd, url := spawn(t, "RECEIVE_LIVE="+dir)
+	return sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }), url
 }
 
 // afterDeath is what the next life finds.
