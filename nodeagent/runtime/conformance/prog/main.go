@@ -39,14 +39,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, strings.Join(args[1:], " "))
 		os.Exit(code)
 	case "print": // n lines, then wait
-		n, err := strconv.Atoi(args[0])
-		if err != nil {
-			os.Exit(64)
-		}
-		for i := range n {
-			fmt.Printf("line %d\n", i)
-		}
+		lines(args[0])
 		wait(syscall.SIGTERM)
+	case "last": // n lines once it is told to end, then it is killed
+		wait(syscall.SIGTERM)
+		lines(args[0])
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		os.Exit(137) // the kernel keeps the first process of a namespace
 	case "env":
 		fmt.Println(strings.Join(os.Environ(), "\n"))
 	case "flood": // n bytes
@@ -111,6 +110,17 @@ func main() {
 		time.Sleep(d)
 	default:
 		os.Exit(64)
+	}
+}
+
+// lines prints n of them, numbered.
+func lines(n string) {
+	count, err := strconv.Atoi(n)
+	if err != nil {
+		os.Exit(64)
+	}
+	for i := range count {
+		fmt.Printf("line %d\n", i)
 	}
 }
 
