@@ -21,7 +21,7 @@ func TestMirrorIsNotified(t *testing.T) {
 		{Repository: "cluster", URL: up.url, Pull: true, Refs: []string{"refs/heads/main"}, Interval: time.Hour},
 		{Repository: "cluster", URL: copied.url, Interval: time.Hour},
 	})
-	running(t, s)
+	stop := running(t, s)
 	first := up.head(t)
 	soon(t, "the copy follows", func() bool { return copied.head(t) == first && !s.Mirrors()[0].Looked.IsZero() })
 
@@ -55,5 +55,6 @@ writ_mirror_failures_total{direction="Push",repository="cluster",url="` + nameOf
 	up.away.Store(false)
 	s.Notify("cluster")
 	soon(t, "it is in step again", func() bool { return s.Mirrors()[0].Failures == 0 })
+	stop()
 	s.verify(t)
 }
