@@ -117,6 +117,9 @@ func (r *Reconciler) progress(ctx context.Context, now time.Time) {
 	h := r.watch.health()
 	h.Waiting = r.waiting()
 	r.metrics.unready.Set(float64(h.Total - h.Ready))
+	if at := r.commit.Status.AppliedTime; h.Stalled != nil && at != nil && now.Before(at.Add(report.Settled)) {
+		r.status = at.Add(report.Settled)
+	}
 	next := r.commit.DeepCopy()
 	if report.Progress(next, h, now, r.deadline()) {
 		ops := []client.Op{report.Status(next)}
@@ -159,7 +162,7 @@ func (r *Reconciler) moved(ctx context.Context, before, after *v1alpha1.Commit) 
 		r.event(ctx, after, "Normal", "Healthy", after.Status.Message)
 	case v1alpha1.CommitFailed:
 		r.metrics.commits.WithLabelValues("unhealthy").Inc()
-		r.log.Warn("commit not healthy in time", "commit", after.Spec.SHA, "message", after.Status.Message)
-		r.event(ctx, after, "Warning", "NotHealthyInTime", after.Status.Message)
+		r.log.Warn("commit does not become healthy", "commit", after.Spec.SHA, "reason", after.Status.Reason, "message", after.Status.Message)
+		r.event(ctx, after, "Warning", after.Status.Reason, after.Status.Message)
 	}
 }

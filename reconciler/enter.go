@@ -100,7 +100,7 @@ func inForce(c *v1alpha1.Commit) bool {
 	case v1alpha1.CommitApplied, v1alpha1.CommitHealthy:
 		return true
 	case v1alpha1.CommitFailed:
-		return c.Status.Reason == report.ReasonLate || c.Status.Reason == report.ReasonNoWayBack
+		return report.Unhealthy(c) || c.Status.Reason == report.ReasonNoWayBack
 	}
 	return false
 }

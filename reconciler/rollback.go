@@ -16,7 +16,7 @@ import (
 // dies in between finds the commit failed and tries again, or finds it done.
 func (r *Reconciler) rollback(ctx context.Context, now time.Time) {
 	c := r.commit
-	if r.spec().Rollback == nil || c.Status.Phase != v1alpha1.CommitFailed || c.Status.Reason != report.ReasonLate ||
+	if r.spec().Rollback == nil || !report.Unhealthy(c) ||
 		c.Status.RolledBackTo != "" || r.suspended() || r.rejected(c.Spec.SHA) {
 		return
 	}

@@ -151,6 +151,12 @@ var acts = map[string]command{
 	"unready": func(s *scenario, args []string) error {
 		return s.deployments(args, func(int32) int32 { return 0 })
 	},
+	// status KIND KEY json: its controller says something of it.
+	"status": func(s *scenario, args []string) error {
+		_, err := s.fake.Patch(s.t.Context(), kind(args[0]), schema.ParseKey(args[1]), types.MergePatchType,
+			[]byte(`{"status":`+strings.Join(args[2:], " ")+`}`), client.WriteOptions{FieldManager: "controller", Subresource: "status"})
+		return err
+	},
 	// fleet: what follows the repositories that Git declares runs too.
 	"fleet": func(s *scenario, _ []string) error {
 		f := NewFleet(FleetConfig{Client: s.mortal, Except: "cluster", Open: func(repo *v1alpha1.Repository) (Follower, error) {

@@ -293,6 +293,12 @@ func (w *watch) health() report.Health {
 	w.mu.Unlock()
 	out := report.Health{Total: total, Ready: total - len(w.unhealthy)}
 	for ref, h := range w.unhealthy {
+		if h.Status == health.Progressing {
+			out.Moving++
+		}
+		if o := ref.String(); h.Stalled && (out.Stalled == nil || o < out.Stalled.Object) {
+			out.Stalled = &v1alpha1.ObjectHealth{Object: o, Health: string(h.Status), Message: h.Message}
+		}
 		out.Unhealthy = append(out.Unhealthy, v1alpha1.ObjectHealth{Object: ref.String(), Health: string(h.Status), Message: h.Message})
 	}
 	slices.SortFunc(out.Unhealthy, func(a, b v1alpha1.ObjectHealth) int {

@@ -33,7 +33,7 @@ func claim(c *corev1.PersistentVolumeClaim, live Live) Health {
 		return degraded("the volume of the claim is lost")
 	}
 	if c.Annotations[selectedNode] == "" && c.Spec.VolumeName == "" && waitsForConsumer(c, live) {
-		return Health{Healthy, "waits for the first pod that uses it"}
+		return Health{Status: Healthy, Message: "waits for the first pod that uses it"}
 	}
 	return progressing("the claim is not bound to a volume")
 }
@@ -78,7 +78,7 @@ func autoscaler(h *autoscalingv2.HorizontalPodAutoscaler) Health {
 		case c.Type == autoscalingv2.AbleToScale:
 			return degraded("cannot scale%s", why(c.Reason, c.Message))
 		case c.Type == autoscalingv2.ScalingActive && c.Reason == "ScalingDisabled":
-			return Health{Healthy, "is switched off: its target has no replicas"}
+			return Health{Status: Healthy, Message: "is switched off: its target has no replicas"}
 		case c.Type == autoscalingv2.ScalingActive:
 			return degraded("does not scale%s", why(c.Reason, c.Message))
 		}
@@ -206,7 +206,7 @@ func repository(r *v1alpha1.Repository) Health {
 	case r.Status.Applied != "":
 		return healthy()
 	case r.Spec.Suspend:
-		return Health{Healthy, "is suspended"}
+		return Health{Status: Healthy, Message: "is suspended"}
 	}
 	if h := conditions(r.Status.Conditions, "Ready"); h.Status != Healthy {
 		return h

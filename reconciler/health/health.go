@@ -71,16 +71,23 @@ const (
 type Health struct {
 	Status  Status
 	Message string
+	// Stalled says of a Degraded object that no time mends it: somebody has to
+	// change what is declared, or to act. kstatus calls it so.
+	Stalled bool
 }
 
 func healthy() Health { return Health{Status: Healthy} }
 
 func progressing(format string, args ...any) Health {
-	return Health{Progressing, fmt.Sprintf(format, args...)}
+	return Health{Status: Progressing, Message: fmt.Sprintf(format, args...)}
+}
+
+func stalled(format string, args ...any) Health {
+	return Health{Status: Degraded, Message: fmt.Sprintf(format, args...), Stalled: true}
 }
 
 func degraded(format string, args ...any) Health {
-	return Health{Degraded, fmt.Sprintf(format, args...)}
+	return Health{Status: Degraded, Message: fmt.Sprintf(format, args...)}
 }
 
 // Of returns the health of an object by the built-in judgement; nil is Missing.
@@ -96,7 +103,7 @@ type Live interface {
 // whether the class of a claim waits for a pod. live may be nil.
 func In(o schema.Object, live Live) Health {
 	if o == nil {
-		return Health{Missing, "does not exist"}
+		return Health{Status: Missing, Message: "does not exist"}
 	}
 	if o.GetDeletionTimestamp() != nil {
 		return ending(o)

@@ -97,12 +97,12 @@ func (u *rule) judge(object cue.Value) Health {
 		v = v.FillPath(cue.ParsePath("object"), object)
 	}
 	if holds(v.LookupPath(cue.ParsePath("degraded")), object) {
-		return Health{Degraded, u.say(v)}
+		return Health{Status: Degraded, Message: u.say(v)}
 	}
 	if holds(v.LookupPath(cue.ParsePath("healthy")), object) {
 		return healthy()
 	}
-	return Health{Progressing, u.say(v)}
+	return Health{Status: Progressing, Message: u.say(v)}
 }
 
 // say is the rule's message. One that speaks of a field that is not there yet

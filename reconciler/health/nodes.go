@@ -7,32 +7,40 @@ import (
 )
 
 // nodePool is healthy when all its nodes run what it says and are ready. One
-// that has stopped is degraded, so that the commit that names a bad image fails
-// with the words of the pool. One that is paused, or waits for its reboot
-// window, is as its author wants it to be, and holds nobody up.
+// that has stopped is degraded, and stalled where only somebody gets it going
+// again, so that the commit that names a bad image fails at once, with the words
+// of the pool. One that is paused, or waits for its reboot window, is as its
+// author wants it to be, and holds nobody up.
 func nodePool(p *v1alpha1.NodePool) Health {
 	if p.Status.ObservedGeneration < p.Generation || len(p.Status.Conditions) == 0 {
 		return progressing(notSeen)
 	}
+	var stopped *metav1.Condition
 	ready := metav1.Condition{Status: metav1.ConditionUnknown}
 	for _, c := range p.Status.Conditions {
 		switch {
+		case c.Type == v1alpha1.NodePoolStalled && c.Status == metav1.ConditionTrue:
+			return stalled("%s", c.Message)
 		case c.Type == v1alpha1.NodePoolDegraded && c.Status == metav1.ConditionTrue:
-			return degraded("%s", c.Message)
+			stopped = &c
 		case c.Type == v1alpha1.NodePoolReady:
 			ready = c
 		}
 	}
 	switch {
+	case stopped != nil:
+		return degraded("%s", stopped.Message)
 	case ready.Status == metav1.ConditionTrue:
 		return healthy()
 	case ready.Reason == "Paused", ready.Reason == "OutsideWindow":
-		return Health{Healthy, ready.Message}
+		return Health{Status: Healthy, Message: ready.Message}
 	}
 	return progressing("%s", ready.Message)
 }
 
-// nodeImage is healthy unless it has failed on a node.
+// nodeImage is healthy whatever nodes made of it: it is there to be named. That it
+// has failed is the matter of the pools that name it, and a repository may keep
+// it after they have gone back.
 func nodeImage(i *v1alpha1.NodeImage) Health {
 	if len(i.Status.Failed) == 0 {
 		return healthy()
@@ -42,5 +50,5 @@ func nodeImage(i *v1alpha1.NodeImage) Health {
 	if f.Message != "" {
 		text += ": " + f.Message
 	}
-	return degraded("%s", text)
+	return Health{Status: Healthy, Message: text}
 }

@@ -32,7 +32,7 @@ func deployment(d *appsv1.Deployment) Health {
 		}
 	}
 	if d.Spec.Paused {
-		return Health{Healthy, "is paused"} // waits for its author and holds nobody up
+		return Health{Status: Healthy, Message: "is paused"} // waits for its author and holds nobody up
 	}
 	switch s := d.Status; {
 	case s.UpdatedReplicas < want:

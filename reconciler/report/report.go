@@ -64,13 +64,6 @@ func Status(c *v1alpha1.Commit) client.Op {
 	return client.Op{Verb: client.VerbUpdate, Resource: commits, Key: schema.KeyOf(c), Object: c, Subresource: "status", FieldManager: plan.Manager}
 }
 
-// Reasons of phases that others decide by.
-const (
-	ReasonPartly    = "PartlyApplied"
-	ReasonLate      = "NotHealthyInTime"
-	ReasonNoWayBack = "NotRolledBack"
-)
-
 // Times are when a commit came through the stages.
 type Times struct{ Seen, Rendered, Planned, Applied time.Time }
 
@@ -123,51 +116,6 @@ func Refused(c *v1alpha1.Commit, findings []v1alpha1.Finding, now time.Time) {
 	s.Message = plural(len(findings), "finding") + "; the cluster is as it was before"
 	s.Findings = findings[:min(len(findings), maxFindings)]
 	s.Unhealthy = nil
-}
-
-// Health says how many of the declared objects are healthy.
-type Health struct {
-	Ready, Total int
-	Unhealthy    []v1alpha1.ObjectHealth
-	// Waiting is what objects wait for that are not applied yet; "": nothing.
-	Waiting string
-}
-
-// Progress moves an applied commit on: to Healthy when all objects are, to
-// Failed when that takes longer than it may. It says whether anything that
-// people see has changed.
-func Progress(c *v1alpha1.Commit, h Health, now time.Time, timeout time.Duration) bool {
-	before := c.Status.DeepCopy()
-	s := &c.Status
-	s.Ready = int32(h.Ready)
-	s.Unhealthy = h.Unhealthy
-	switch {
-	case s.Reason == ReasonPartly, s.RolledBackTo != "":
-		// Nothing that happens to the objects makes the commit well.
-	case h.Ready == h.Total && h.Waiting == "":
-		s.Phase, s.Reason, s.Message = v1alpha1.CommitHealthy, "Healthy", "all "+plural(h.Total, "object")+" are healthy"
-		if s.HealthyTime == nil {
-			s.HealthyTime = micro(now)
-		}
-	case s.Phase == v1alpha1.CommitHealthy:
-		// It was reached once; what breaks later is not the commit's doing.
-		s.Reason, s.Message = "Degraded", plural(h.Total-h.Ready, "object")+" not healthy any more"
-	case s.AppliedTime != nil && now.Sub(s.AppliedTime.Time) >= timeout:
-		if s.Phase != v1alpha1.CommitFailed {
-			s.Reason = ReasonLate
-		}
-		s.Phase = v1alpha1.CommitFailed
-		s.Message = plural(h.Total-h.Ready, "object") + " not healthy after " + timeout.String()
-		if s.FailedTime == nil {
-			s.FailedTime = micro(now)
-		}
-	default:
-		s.Message = plural(h.Total-h.Ready, "object") + " not healthy yet"
-		if h.Waiting != "" {
-			s.Message += "; waiting for " + h.Waiting
-		}
-	}
-	return !equalStatus(before, s)
 }
 
 // Close supersedes the commits that the new one takes the place of, and

@@ -73,6 +73,33 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestProgressStalled: what no time mends fails a commit as soon as nothing is on
+// its way any more, and as soon as it can be believed.
+func TestProgressStalled(t *testing.T) {
+	stuck := &v1alpha1.ObjectHealth{Object: "NodePool/servers", Message: "writ-2 failed"}
+	for name, c := range map[string]struct {
+		health Health
+		after  time.Duration
+		phase  v1alpha1.CommitPhase
+		reason string
+	}{
+		"stalled":              {Health{Total: 3, Ready: 2, Stalled: stuck}, Settled, v1alpha1.CommitFailed, ReasonStalled},
+		"too early to say":     {Health{Total: 3, Ready: 2, Stalled: stuck}, Settled - 1, v1alpha1.CommitApplied, ""},
+		"another moves":        {Health{Total: 3, Ready: 1, Stalled: stuck, Moving: 1}, time.Minute - 1, v1alpha1.CommitApplied, ""},
+		"another moved":        {Health{Total: 3, Ready: 1, Stalled: stuck, Moving: 1}, time.Minute, v1alpha1.CommitFailed, ReasonLate},
+		"others wait for it":   {Health{Total: 3, Ready: 1, Stalled: stuck, Waiting: "wave 1"}, Settled, v1alpha1.CommitFailed, ReasonStalled},
+		"another is only sick": {Health{Total: 3, Ready: 1}, Settled, v1alpha1.CommitApplied, ""},
+	} {
+		got := commit(0, v1alpha1.CommitApplied)
+		at := metav1.NewMicroTime(start)
+		got.Status.AppliedTime, got.Status.Reason = &at, ""
+		Progress(got, c.health, start.Add(c.after), time.Minute)
+		if got.Status.Phase != c.phase || got.Status.Reason != c.reason {
+			t.Errorf("%s: %s %s: %s", name, got.Status.Phase, got.Status.Reason, got.Status.Message)
+		}
+	}
+}
+
 func TestFindingText(t *testing.T) {
 	for want, f := range map[string]v1alpha1.Finding{
 		"a.yaml:3:7: spec.x: no such field (did you mean y?)": {File: "a.yaml", Line: 3, Column: 7, Field: "spec.x", Message: "no such field", Hint: "did you mean y?"},

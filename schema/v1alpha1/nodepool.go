@@ -154,6 +154,9 @@ const (
 	// NodePoolDegraded: the pool has stopped and needs somebody. Its message says
 	// what to do.
 	NodePoolDegraded = "Degraded"
+	// NodePoolStalled: it has stopped, and no time mends that: the commit fails at
+	// once (the word of kstatus).
+	NodePoolStalled = "Stalled"
 )
 
 // NodeSettingsApplied is the condition of a Node by which it says whether the

@@ -49,19 +49,22 @@ func (p *planning) status(g *group) v1alpha1.NodePoolStatus {
 type verdict struct {
 	halt
 	ready, progressing, degraded bool
+	// stalled is degraded until what is declared changes, or somebody acts.
+	stalled bool
 }
 
 // verdict judges the pool: what needs somebody goes before what needs time.
 func (g *group) verdict(s *v1alpha1.NodePoolStatus, behind, work int) verdict {
 	switch {
 	case g.stopped.reason != "" && (behind+work > 0 || g.image == nil):
-		return verdict{halt: g.stopped, degraded: true}
+		// An image that is not there may come with the same commit, a moment later.
+		return verdict{halt: g.stopped, degraded: true, stalled: g.image != nil}
 	case len(g.overdue) > 0:
 		return verdict{halt: halt{"DrainBlocked", strings.Join(g.overdue, ". ") + ". No other node begins until it is"}, degraded: true}
 	case len(g.unsuited) > 0:
 		return verdict{halt: halt{"WrongArchitecture", fmt.Sprintf("%s is for %s, and these nodes are not: %s", g.image.Name, g.image.Spec.Arch, list(g.unsuited))}, degraded: true}
 	case g.held.reason == "InvalidWindow" && behind+work > 0:
-		return verdict{halt: g.held, degraded: true}
+		return verdict{halt: g.held, degraded: true, stalled: true}
 	case len(g.unset()) > 0:
 		return verdict{halt: halt{"SettingsNotApplied", "these nodes are not as the pool says: " + list(g.unset())}, degraded: true}
 	case behind+work > 0:
@@ -131,7 +134,7 @@ func (p *planning) conditions(g *group, s *v1alpha1.NodePoolStatus, v verdict) {
 	for _, c := range []struct {
 		kind string
 		is   bool
-	}{{v1alpha1.NodePoolReady, v.ready}, {v1alpha1.NodePoolProgressing, v.progressing}, {v1alpha1.NodePoolDegraded, v.degraded}} {
+	}{{v1alpha1.NodePoolReady, v.ready}, {v1alpha1.NodePoolProgressing, v.progressing}, {v1alpha1.NodePoolDegraded, v.degraded}, {v1alpha1.NodePoolStalled, v.stalled}} {
 		status := metav1.ConditionFalse
 		if c.is {
 			status = metav1.ConditionTrue
