@@ -147,6 +147,10 @@ func TestDecide(t *testing.T) {
 		if d := condition(s, "Degraded").Status == "True"; d != c.degraded {
 			t.Errorf("%s: Degraded %v", c.name, d)
 		}
+		lasts := slices.Contains([]string{"ImageFailed", "NodeLost", "KernelArgumentsFailed", "InvalidWindow"}, c.why)
+		if d := condition(s, "Stalled").Status == "True"; d != lasts {
+			t.Errorf("%s: Stalled %v", c.name, d)
+		}
 	}
 }
 
