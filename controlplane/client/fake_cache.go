@@ -54,22 +54,38 @@ func (c fakeCache) Subscribe(ctx context.Context, r *schema.Resource, fn func(Ev
 	for _, o := range initial {
 		fn(Event{Type: Added, Object: o})
 	}
-	f.mu.Lock()
-	// What was stored while the initial events went out.
-	for _, ch := range f.history {
-		if ev, ok := selected(ch, ListOptions{}); ok && ch.resource == r && ch.version > sub.from {
+	for missed := true; missed; {
+		missed = false
+		for _, ev := range f.catchUp(sub) {
+			missed = true
 			fn(ev)
 		}
 	}
-	sub.from = f.version
-	f.subs[sub] = struct{}{}
-	f.mu.Unlock()
 	context.AfterFunc(ctx, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.subs, sub)
 	})
 	return ctx.Err()
+}
+
+// catchUp returns what was stored since the subscription was last shown something,
+// for it to be shown without the lock: it may look into the cache. When there is
+// nothing more, the subscription is one like the others.
+func (f *Fake) catchUp(sub *fakeSub) []Event {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var events []Event
+	for _, c := range f.history {
+		if ev, ok := selected(c, ListOptions{}); ok && c.resource == sub.resource && c.version > sub.from {
+			events = append(events, ev)
+		}
+	}
+	sub.from = f.version
+	if len(events) == 0 {
+		f.subs[sub] = struct{}{}
+	}
+	return events
 }
 
 // drain shows committed changes to the subscribers, in order. The first writer

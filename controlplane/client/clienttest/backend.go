@@ -22,6 +22,7 @@ func RunBackend(t *testing.T, ctx context.Context, open func(t *testing.T) clien
 		"TransactionFails":  (*suite).transactionFails,
 		"TransactionDryRun": (*suite).transactionDryRun,
 		"ServersCache":      (*suite).serversCache,
+		"LateSubscriber":    (*suite).lateSubscriber,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t)
@@ -96,6 +97,29 @@ func (s *suite) transactionDryRun(b client.Backend) {
 	}
 	_, err = client.Get[*corev1.ConfigMap](s.ctx, s.c, key("a"))
 	s.is("get after a dry run", err, apierrors.IsNotFound)
+}
+
+// lateSubscriber: what is written while a subscriber is shown what there is comes
+// after that, once; and a subscriber may look into the cache, whatever it is shown.
+func (s *suite) lateSubscriber(b client.Backend) {
+	create(s, configMap("a", nil, nil))
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	seen := &log{}
+	s.ok("subscribe", b.Cache().Subscribe(ctx, maps, func(ev client.Event) {
+		if ev.Object.GetName() == "a" {
+			create(s, configMap("b", nil, nil))
+		}
+		b.Cache().Get(maps, key("a"))
+		seen.add(ev)
+	}))
+	want := "ADDED a, ADDED b, "
+	for begin := time.Now(); seen.String() != want && time.Since(begin) < patience; {
+		time.Sleep(time.Millisecond)
+	}
+	if got := seen.String(); got != want {
+		s.Errorf("events %q, want %q", got, want)
+	}
 }
 
 // serversCache: what is written is in the cache when the write returns, and
