@@ -63,15 +63,26 @@ func newServer(t testing.TB, change ...func(*Config)) *server {
 		if check == nil {
 			return nil, nil
 		}
+		ordered()
+		defer ordered()
 		return check(ctx, p)
 	}
 	cfg.Pushed = func(repository, ref, sha string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		ordered()
+		defer ordered()
 		s.pushed = append(s.pushed, repository+" "+ref+" "+sha)
 	}
 	for _, c := range change {
 		c(&cfg)
+	}
+	if commit := cfg.Commit; commit != nil {
+		cfg.Commit = func(ctx context.Context, name string, refs map[string]string) (map[string]string, error) {
+			ordered()
+			defer ordered()
+			return commit(ctx, name, refs)
+		}
 	}
 	s.Remote = New(cfg)
 	if err := s.Open(); err != nil {
@@ -97,6 +108,16 @@ func withUser(h http.Handler) http.Handler {
 	})
 }
 
+var order sync.Mutex
+
+// ordered says that what a test does before it starts git is before what its
+// server is called with, and that is before what the test does when git has ended:
+// through another process the race detector does not see so.
+func ordered() {
+	order.Lock()
+	defer order.Unlock()
+}
+
 // git runs git in a folder and returns what it printed.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
@@ -114,7 +135,9 @@ func tryGit(t testing.TB, dir string, args ...string) (string, error) {
 	cmd.Env = append(os.Environ(), "GIT_SSL_NO_VERIFY=1", "GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_CONFIG_GLOBAL=/dev/null", "HOME="+dir, "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.org",
 		"GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.org", "LC_ALL=C")
+	ordered()
 	out, err := cmd.CombinedOutput()
+	ordered()
 	return string(out), err
 }
 
