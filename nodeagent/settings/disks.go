@@ -21,22 +21,33 @@ func (s *Settings) applyDisks(ctx context.Context, want []disk.Wanted) []string 
 	if len(want)+len(s.record.Disks) == 0 {
 		return nil
 	}
+	// A disk is grown once in a look: one that cannot be, or not by all of its
+	// room, is used as it is, and holds up no other change.
+	grown, small := map[string]bool{}, []string(nil)
 	for range maxTurns {
 		p, err := s.decideDisks(want)
 		if err != nil {
 			return []string{err.Error()}
 		}
-		if len(p.Changes) == 0 {
-			return p.Problems
+		changes := slices.DeleteFunc(p.Changes, func(c disk.Change) bool { return c.Do == disk.Grow && grown[c.Name] })
+		if len(changes) == 0 {
+			return slices.Concat(p.Problems, small)
 		}
 		var failed []string
-		for _, c := range p.Changes {
-			if err := s.doDisk(ctx, c); err != nil {
+		for _, c := range changes {
+			err := s.doDisk(ctx, c)
+			switch {
+			case c.Do == disk.Grow:
+				grown[c.Name] = true
+				if err != nil {
+					small = append(small, fmt.Sprintf("disk %s: %s", c.Name, err))
+				}
+			case err != nil:
 				failed = append(failed, fmt.Sprintf("disk %s: %s", c.Name, err))
 			}
 		}
 		if len(failed) > 0 {
-			return slices.Concat(p.Problems, failed)
+			return slices.Concat(p.Problems, failed, small)
 		}
 	}
 	return []string{"disks do not stay as they are set: something else on this node changes them"}
@@ -87,6 +98,8 @@ func (s *Settings) doDisk(ctx context.Context, c disk.Change) error {
 			return err
 		}
 		s.log.Info("disk mounted", "name", c.Name, "device", c.Device, "uuid", c.UUID, "at", v1alpha1.DiskPath(c.Name))
+	case disk.Grow:
+		return s.stepped(func() error { return s.grow(c) })
 	case disk.Unmount:
 		if err := s.stepped(func() error { return m.Unmount(c.Name) }); err != nil {
 			return err
@@ -94,6 +107,15 @@ func (s *Settings) doDisk(ctx context.Context, c disk.Change) error {
 		s.log.Info("disk unmounted: it is not declared any more, and keeps what it holds", "name", c.Name, "device", c.Device)
 	}
 	return nil
+}
+
+// grow says what it has done, if that is anything.
+func (s *Settings) grow(c disk.Change) error {
+	before, after, err := s.cfg.Disks.Grow(c.Device, c.Name, c.Bytes)
+	if err == nil && after > before {
+		s.log.Info("disk grown", "name", c.Name, "device", c.Device, "uuid", c.UUID, "before", before, "bytes", after)
+	}
+	return err
 }
 
 // format makes a file system in steps of which each may be the last: what is on

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -73,9 +74,16 @@ func ReadContent(r io.ReaderAt, size int64) (Content, error) {
 	}
 	c := Content{Kind: kind(first, last)}
 	if c.Kind == Ext4 {
-		c.Label, c.UUID = superblock(first)
+		c.Label, c.UUID, c.Bytes = superblock(first)
 	}
 	id, marked := readMark(page)
+	if !marked && c.Bytes > 0 && c.Bytes < markAt(size) && !inUse(first) {
+		// The disk has grown since: the mark is where the file system ends.
+		if err := readAt(r, page, c.Bytes); err != nil {
+			return Content{}, err
+		}
+		id, marked = readMark(page)
+	}
 	switch {
 	case marked && (c.Kind == "" || c.Kind == Ext4 && c.UUID == id):
 		c.Mark = id
@@ -149,10 +157,33 @@ func ext(first []byte) string {
 	return Ext4
 }
 
-func superblock(first []byte) (label, id string) {
+// superblock reads that of ext4. It is that of a mounted file system too: both
+// are the same pages of the kernel's cache.
+func superblock(first []byte) (label, id string, size int64) {
 	sb := first[1024:2048]
 	name, _, _ := strings.Cut(string(sb[0x78:0x88]), "\x00")
-	return name, uuid.UUID(slices.Clone(sb[0x68:0x78])).String()
+	return name, uuid.UUID(slices.Clone(sb[0x68:0x78])).String(), extBytes(sb)
+}
+
+// inUse says that a file system is mounted, or was when the power went. Until its
+// journal is read it may reach further than the superblock says, and has no mark.
+func inUse(first []byte) bool {
+	const recovery = 0x4
+	return binary.LittleEndian.Uint32(first[1024+0x60:])&recovery != 0
+}
+
+// extBytes is how far a file system reaches; what is no number that a disk could
+// have is the largest there is.
+func extBytes(sb []byte) int64 {
+	const wide = 0x80
+	blocks, shift := uint64(binary.LittleEndian.Uint32(sb[0x04:])), 10+uint64(binary.LittleEndian.Uint32(sb[0x18:]))
+	if binary.LittleEndian.Uint32(sb[0x60:])&wide != 0 {
+		blocks |= uint64(binary.LittleEndian.Uint32(sb[0x150:])) << 32
+	}
+	if shift > 16 || blocks > math.MaxInt64>>shift {
+		return math.MaxInt64
+	}
+	return int64(blocks << shift)
 }
 
 func readMark(b []byte) (string, bool) {

@@ -23,6 +23,7 @@ type Do string
 const (
 	Format   Do = "Format"
 	Mount    Do = "Mount"
+	Grow     Do = "Grow" // the file system, to what its disk has
 	Unmount  Do = "Unmount"
 	Remember Do = "Remember" // that it is there, and whole
 	Forget   Do = "Forget"
@@ -37,6 +38,8 @@ type Change struct {
 	Device string
 	// UUID of the file system; "" of a Format that begins.
 	UUID string
+	// Bytes are how far it is to Grow.
+	Bytes int64
 }
 
 // Plan is what is to be done, in this order, and what cannot be.
@@ -117,8 +120,17 @@ func mounted(d *Disk, w *Wanted, known Known) (Change, string) {
 		return Change{Do: Remember, Device: d.Device(), UUID: d.Content.UUID}, ""
 	case !Matches(&w.Match, d):
 		return Change{}, fmt.Sprintf("%s is mounted, and is not what is declared", d.Device())
+	case d.Content.Bytes > d.Bytes:
+		return Change{}, tooSmall(d)
+	case markAt(d.Bytes)-d.Content.Bytes >= growFrom:
+		return Change{Do: Grow, Device: d.Device(), UUID: d.Content.UUID, Bytes: markAt(d.Bytes)}, ""
 	}
 	return Change{}, ""
+}
+
+// tooSmall says that a disk has lost its end.
+func tooSmall(d *Disk) string {
+	return fmt.Sprintf("%s has become smaller than its file system (%d bytes of %d): give it back the size that it had", d.Device(), d.Bytes, d.Content.Bytes)
 }
 
 // there decides about a disk that is labelled for what is declared.
@@ -133,6 +145,8 @@ func there(d *Disk, w *Wanted, known Known) (Change, string) {
 		return Change{}, fmt.Sprintf("%s is labelled %s, and is not what is declared", d.Device(), c.Label)
 	case len(d.Mounts) > 0:
 		return Change{}, fmt.Sprintf("%s is mounted at %s", d.Device(), d.Mounts[0])
+	case c.Bytes > d.Bytes: // the kernel would not mount it, and e2fsck speaks of blocks
+		return Change{}, tooSmall(d)
 	case c.Mark != "" && (known.UUID != c.Mark || known.Made):
 		return Change{}, fmt.Sprintf("%s was begun to be formatted by another node", d.Device())
 	case c.Mark != "" && d.Busy:

@@ -25,13 +25,20 @@ func of(name, kind string, more ...func(d *Disk)) Disk {
 }
 
 func labelled(name, id string) func(*Disk) {
-	return func(d *Disk) { d.Content.Label, d.Content.UUID = "writ-"+name, id }
+	return func(d *Disk) {
+		d.Content.Label, d.Content.UUID, d.Content.Bytes = "writ-"+name, id, markAt(d.Bytes)
+	}
 }
 func marked(id string) func(*Disk)    { return func(d *Disk) { d.Content.Mark = id } }
 func mountedAt(at string) func(*Disk) { return func(d *Disk) { d.Mounts, d.Busy = []string{at}, true } }
 func unfit(why string) func(*Disk)    { return func(d *Disk) { d.Unfit = why } }
 func busy(d *Disk)                    { d.Busy = true }
-func small(d *Disk)                   { d.Bytes = 1 << 30 }
+
+// small is a disk that is, and was made, smaller than what is declared.
+func small(d *Disk) { d.Bytes, d.Content.Bytes = 1<<30, min(d.Content.Bytes, markAt(1<<30)) }
+
+// resized is a disk that has got another size since it was made.
+func resized(by int64) func(*Disk) { return func(d *Disk) { d.Bytes += by } }
 
 func TestDecide(t *testing.T) {
 	data := []Wanted{{Name: "data", Match: Match{Size: ">= 10Gi"}}}
@@ -71,6 +78,21 @@ func TestDecide(t *testing.T) {
 		{"mounted and forgotten", data, nil, []Disk{of("vdb", Ext4, labelled("data", one), mountedAt(at))}, "Remember data /dev/vdb " + one},
 		{"another is mounted there", data, nil, []Disk{of("vdb", "XFS", mountedAt(at)), of("vdc", Blank)}, "! /dev/vdb is mounted at /var/mnt/data, and is another disk"},
 		{"mounted, and the declaration has changed", data, made, []Disk{of("vdb", Ext4, labelled("data", one), mountedAt(at), small)}, "! /dev/vdb is mounted, and is not what is declared"},
+		{"mounted, and the disk has grown", data, made, []Disk{of("vdb", Ext4, labelled("data", one), mountedAt(at), resized(10<<30))}, "Grow data /dev/vdb " + one + " to 21473787904"},
+		{"it has grown by enough", data, made, []Disk{of("vdb", Ext4, labelled("data", one), mountedAt(at), resized(growFrom+511))}, "Grow data /dev/vdb " + one + " to 10753146880"},
+		{"it has grown by too little", data, made, []Disk{of("vdb", Ext4, labelled("data", one), mountedAt(at), resized(growFrom-1))}, ""},
+		{"it has grown, and is not mounted yet", data, made, []Disk{of("vdb", Ext4, labelled("data", one), resized(10<<30))}, "Mount data /dev/vdb " + one},
+		{"it has grown, and is forgotten", data, nil, []Disk{of("vdb", Ext4, labelled("data", one), mountedAt(at), resized(10<<30))}, "Remember data /dev/vdb " + one},
+		{"it has grown out of what is declared", []Wanted{{Name: "data", Match: Match{Size: "<= 10Gi"}}}, made,
+			[]Disk{of("vdb", Ext4, labelled("data", one), mountedAt(at), resized(10<<30))}, "! /dev/vdb is mounted, and is not what is declared"},
+		{"it has grown, and is declared no more", nil, made, []Disk{of("vdb", Ext4, labelled("data", one), mountedAt(at), resized(10<<30))}, "Unmount data /dev/vdb "},
+		{"another has grown there", data, made, []Disk{of("vdb", Ext4, labelled("more", two), mountedAt(at), resized(10<<30))}, "! /dev/vdb is mounted at /var/mnt/data, and is another disk"},
+		{"it has shrunk by what is free at its end", data, made, []Disk{of("vdb", Ext4, labelled("data", one), resized(512<<10), resized(-512<<10))}, "Mount data /dev/vdb " + one},
+		{"it has shrunk", []Wanted{{Name: "data", Match: Match{Size: "> 1Gi"}}}, made, []Disk{of("vdb", Ext4, labelled("data", one), resized(-5<<30))},
+			"! /dev/vdb has become smaller than its file system (5368709120 bytes of 10736369664): give it back the size that it had"},
+		{"it has shrunk while it is mounted", []Wanted{{Name: "data", Match: Match{Size: "> 1Gi"}}}, made, []Disk{of("vdb", Ext4, labelled("data", one), mountedAt(at), resized(-5<<30))},
+			"! /dev/vdb has become smaller than its file system (5368709120 bytes of 10736369664): give it back the size that it had"},
+		{"killed before the end, and the disk has grown", data, begun, []Disk{of("vdb", Ext4, labelled("data", one), marked(one), resized(10<<30))}, "Format data /dev/vdb " + one},
 		{"ours is away", data, made, []Disk{of("vdc", Blank)},
 			"! the disk with the UUID " + one + " is not there; to begin with an empty one, take data out of the pool and declare it again"},
 		{"killed before the mark", data, begun, []Disk{of("vdb", Blank)}, "Format data /dev/vdb "},
@@ -93,7 +115,11 @@ func TestDecide(t *testing.T) {
 		p := Decide(Observed{Wanted: c.wanted, Known: c.known, Disks: c.disks})
 		var got []string
 		for _, ch := range p.Changes {
-			got = append(got, fmt.Sprintf("%s %s %s %s", ch.Do, ch.Name, ch.Device, ch.UUID))
+			to := ""
+			if ch.Bytes > 0 {
+				to = fmt.Sprintf(" to %d", ch.Bytes)
+			}
+			got = append(got, fmt.Sprintf("%s %s %s %s%s", ch.Do, ch.Name, ch.Device, ch.UUID, to))
 		}
 		for _, why := range p.Problems {
 			_, why, _ = strings.Cut(why, ": ")
@@ -124,13 +150,14 @@ func TestMatches(t *testing.T) {
 }
 
 // Whatever is declared, remembered and there: no disk with data is formatted, and
-// none of the system, and the plan comes to an end.
+// none of the system, none grows but where it is mounted, and the plan comes to
+// an end.
 func TestNoDataIsLost(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	formats := 0
-	for range 5000 {
+	formats, grown := 0, 0
+	for range 20000 {
 		o := anything(rng)
 		data := map[string]Content{}
 		for _, d := range o.Disks {
@@ -149,20 +176,27 @@ func TestNoDataIsLost(t *testing.T) {
 					t.Fatalf("twice %+v of %+v", p.Changes, o)
 				}
 				devices[c.Device] = true
-				if c.Do == Format {
+				switch c.Do {
+				case Format:
 					formats++
+				case Grow:
+					grown++
 				}
 				carryOut(t, &o, c)
 			}
 		}
 		for _, d := range o.Disks {
-			if was, ok := data[d.Device()]; ok && was != d.Content {
+			was, ok := data[d.Device()]
+			if d.Content.Bytes == markAt(d.Bytes) {
+				was.Bytes = d.Content.Bytes // it may have grown to that
+			}
+			if ok && was != d.Content {
 				t.Fatalf("%s had %+v and has %+v", d.Device(), was, d.Content)
 			}
 		}
 	}
-	if formats < 250 {
-		t.Errorf("%d formats only", formats)
+	if formats < 1000 || grown < 25 {
+		t.Errorf("%d formats and %d grown only", formats, grown)
 	}
 }
 
@@ -185,6 +219,7 @@ func anything(rng *rand.Rand) Observed {
 			d.Content.Mark = pick(ids)
 		case d.Content.Kind == Ext4:
 			d.Content.UUID, d.Content.Label = pick(ids), pick([]string{"writ-a", "writ-b", "", "root"})
+			d.Content.Bytes = markAt([]int64{1 << 30, 5 << 30, 10 << 30}[rng.IntN(3)])
 			if rng.IntN(3) == 0 {
 				d.Content.Mark = d.Content.UUID
 			}
@@ -225,14 +260,19 @@ func carryOut(t *testing.T, o *Observed, c Change) {
 		if id == "" {
 			id = "33333333-3333-4333-8333-333333333333"
 		}
-		d.Content = Content{Kind: Ext4, Label: v1alpha1.DiskLabel(c.Name), UUID: id}
+		d.Content = Content{Kind: Ext4, Label: v1alpha1.DiskLabel(c.Name), UUID: id, Bytes: markAt(d.Bytes)}
 		o.Known[c.Name] = Known{UUID: id, Made: true}
 	case Mount:
-		if d.Unfit != "" || d.Content.Label != v1alpha1.DiskLabel(c.Name) || d.Content.Mark != "" {
+		if d.Unfit != "" || d.Content.Label != v1alpha1.DiskLabel(c.Name) || d.Content.Mark != "" || d.Content.Bytes > d.Bytes {
 			t.Fatalf("mount of %+v as %s", d, c.Name)
 		}
 		d.Mounts, d.Busy = []string{v1alpha1.DiskPath(c.Name)}, true
 		o.Known[c.Name] = Known{UUID: c.UUID, Made: true}
+	case Grow:
+		if d.Content.Label != v1alpha1.DiskLabel(c.Name) || !slices.Contains(d.Mounts, v1alpha1.DiskPath(c.Name)) || c.Bytes < d.Content.Bytes || c.Bytes > markAt(d.Bytes) {
+			t.Fatalf("%+v of %+v", c, d)
+		}
+		d.Content.Bytes = c.Bytes
 	case Remember:
 		o.Known[c.Name] = Known{UUID: c.UUID, Made: true}
 	case Unmount:

@@ -2,19 +2,20 @@
 // disks with an ext4 file system, mounted at /var/mnt/<name>.
 //
 //	declared ──┐
-//	record  ───┼──> Decide ──> Plan ──> mke2fs, e2fsck, mount, umount
+//	record  ───┼──> Decide ──> Plan ──> mke2fs, e2fsck, mount, grow, umount
 //	/sys ──────┘
 //
 // It watches nothing: who calls it says when. It owns the mounts of declared
 // disks. It promises that a disk that holds anything is never written to but by
-// mounting the file system that is labelled for it; that the disk of the system
-// is never taken; that what is not declared any more is unmounted, and keeps
-// what it holds; and that a format that was broken off, whenever, is begun again
-// on that disk and on no other.
+// mounting the file system that is labelled for it, and growing that with its
+// disk; that the disk of the system is never taken; that what is not declared any
+// more is unmounted, and keeps what it holds; and that a format that was broken
+// off, whenever, is begun again on that disk and on no other.
 //
 // A format is begun by a record on the node, then by a mark with the same UUID
 // near the end of the disk, where the file system does not reach; it ends when
-// the mark is taken away. A file system with the mark was never mounted.
+// the mark is taken away. A file system with the mark was never mounted. One that
+// grows leaves that place free at the new end.
 package disk
 
 // Wanted is a disk that is declared.
@@ -59,6 +60,8 @@ type Content struct {
 	Kind string
 	// Label and UUID of an ext4 file system.
 	Label, UUID string
+	// Bytes are how far it reaches.
+	Bytes int64
 	// Mark is the UUID of a format that was begun here and has not ended.
 	Mark string
 }
