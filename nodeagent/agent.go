@@ -26,7 +26,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -84,8 +83,8 @@ type Config struct {
 	Capacity corev1.ResourceList
 	// Version of writ, for the node's status.
 	Version string
-	// ShipImages makes the images that ship with writ from this binary; "" does
-	// not.
+	// ShipImages is the binary that the images that ship with writ are made of,
+	// when a pod asks for one; "": there are none.
 	ShipImages string
 	// Claim returns the directory of a persistent volume claim.
 	Claim func(ctx context.Context, namespace, claim string) (string, error)
@@ -129,9 +128,13 @@ func New(cfg Config) *Agent {
 	a.events.Log = cfg.Log
 	a.machine = readMachine(cfg)
 	a.name = twin.New(twin.Config{NodeName: cfg.NodeName, Client: cfg.Client, Machine: a.machine.identity(), Log: cfg.Log})
+	images := image.Store(cfg.Runtime)
+	if cfg.ShipImages != "" {
+		images = image.WithShipped(cfg.Runtime, cfg.ShipImages, cfg.Log)
+	}
 	pods := pod.Config{
 		NodeName: cfg.NodeName, HostIPs: []string{cfg.NodeIP},
-		Runtime: cfg.Runtime, Images: cfg.Runtime, Puller: image.NewPuller(cfg.Runtime, 0),
+		Runtime: cfg.Runtime, Images: images, Puller: image.NewPuller(images, 0),
 		Network: cfg.Network, Client: cfg.Client, Events: a.events, Prober: probe.New(),
 		Services:       a.services,
 		DNS:            cfg.DNS,
@@ -185,22 +188,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.objects != nil {
 		g.Go(func() error { return a.objects.run(ctx) })
 	}
-	shipped := make(chan struct{})
 	g.Go(func() error {
-		defer close(shipped)
-		return a.shipImages(ctx)
-	})
-	g.Go(func() error {
-		// Pods that are new wait for the shipped images: to be told that a
-		// registry has none would cost them a back-off.
-		for _, ready := range []chan struct{}{adopted, shipped} {
-			select {
-			case <-ready:
-			case <-ctx.Done():
-				return nil
-			}
+		select {
+		case <-adopted:
+			return a.source(ctx)
+		case <-ctx.Done():
+			return nil
 		}
-		return a.source(ctx)
 	})
 	g.Go(func() error {
 		if a.name.Wait(ctx) == nil {
@@ -296,22 +290,6 @@ func (a *Agent) configz() map[string]any {
 		"streamingConnectionIdleTimeout": "4h0m0s",
 		"enableSystemLogHandler":         !a.cfg.simulated, "enableSystemLogQuery": !a.cfg.simulated, "enableDebuggingHandlers": true,
 	}
-}
-
-// shipImages makes the images that ship with writ, unless they are there.
-func (a *Agent) shipImages(ctx context.Context) error {
-	if a.cfg.ShipImages == "" {
-		return nil
-	}
-	begin := time.Now()
-	made, err := image.ImportShipped(ctx, a.cfg.Runtime, a.cfg.ShipImages)
-	if err != nil && ctx.Err() == nil {
-		return err
-	}
-	if made {
-		a.log.Info("made shipped images", "took", time.Since(begin).Round(time.Millisecond))
-	}
-	return nil
 }
 
 // quantity is a resource amount in its usual notation.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -189,6 +190,49 @@ func TestShipped(t *testing.T) {
 	}
 	if s.imports != 2 {
 		t.Errorf("imported %d times", s.imports)
+	}
+}
+
+// The shipped images are made when one is pulled, all at once, and anew from
+// another binary; others are pulled from where they are.
+func TestShippedWhenAskedFor(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "writ")
+	below := &store{images: map[string]Image{}, gate: make(chan struct{})}
+	close(below.gate)
+	s := WithShipped(below, bin, slog.New(slog.DiscardHandler))
+	there := func(ref string) bool {
+		t.Helper()
+		_, ok, err := s.Image(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if _, err := s.Pull(t.Context(), DemoV1, nil); err == nil {
+		t.Error("made of no binary")
+	}
+	for i, content := range []string{"one", "another"} {
+		if err := os.WriteFile(bin, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if there(DemoV1) || there(Pause) || below.imports != i {
+			t.Errorf("before it is asked for: imported %d times", below.imports)
+		}
+		var wg sync.WaitGroup
+		for _, ref := range []string{Pause, DemoV1, DemoV2, DemoV1} {
+			wg.Go(func() {
+				if img, err := s.Pull(t.Context(), ref, nil); err != nil || img.Ref != ref {
+					t.Errorf("%s: %+v, %v", ref, img, err)
+				}
+			})
+		}
+		wg.Wait()
+		if !there(DemoV1) || !there(Pause) || below.imports != i+1 || below.pulls != 0 {
+			t.Errorf("imported %d times, pulled %d times", below.imports, below.pulls)
+		}
+	}
+	if _, err := s.Pull(t.Context(), "writ.local/other:v1", nil); err != nil || below.pulls != 1 {
+		t.Errorf("another image: %v, pulled %d times", err, below.pulls)
 	}
 }
 

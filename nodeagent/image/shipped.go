@@ -80,6 +80,15 @@ func ImportShipped(ctx context.Context, store Store, binary string) (bool, error
 	return true, nil
 }
 
+func sourceAt(binary string) (string, error) {
+	f, err := os.Open(binary)
+	if err != nil {
+		return "", fmt.Errorf("read own binary: %w", err)
+	}
+	defer f.Close()
+	return sourceOf(f)
+}
+
 // sourceOf identifies a binary without reading it whole, which would cost
 // 50 ms at every start: the Go build ID near its beginning changes with the
 // code, size and time with the file.

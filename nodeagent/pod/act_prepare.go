@@ -91,8 +91,23 @@ func (w *worker) makeReady(ctx context.Context, pod *corev1.Pod) (network.Attach
 	if err := checkHostname(spec.Hostname); err != nil {
 		return att, next, failed(eventSandbox, "name the pod", err)
 	}
+	if spec.ShareProcesses {
+		if err := w.p.pauseImage(ctx, spec.PauseImage); err != nil {
+			return att, next, failed(eventSandbox, "get sandbox image", err)
+		}
+	}
 	err := w.p.cfg.Runtime.EnsureSandbox(ctx, spec)
 	return att, next, failed(eventSandbox, "make sandbox", err)
+}
+
+// pauseImage makes sure of the image whose process the others of a pod share
+// their PID namespace with.
+func (p *Pods) pauseImage(ctx context.Context, ref string) error {
+	_, there, err := p.cfg.Images.Image(ctx, ref)
+	if err == nil && !there {
+		_, _, err = p.cfg.Puller.Pull(ctx, ref, nil)
+	}
+	return err
 }
 
 func failed(event, doing string, err error) error {
