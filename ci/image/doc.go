@@ -8,9 +8,10 @@
 //     broken, and reverts.
 //   - TestJoin has two machines become a cluster, and their pods talk.
 //   - TestDamage damages a good version on the disk, and sees the one before take over.
-//   - TestDisks gives a machine a blank disk and one that is not.
+//   - TestDisks gives a machine a blank disk, which grows, and one that is not blank.
 //   - TestSecureBoot enrols keys into the firmware and sees what it starts, and what not.
 //   - TestTPM encrypts /var, and takes the TPM away.
+//   - TestMeasuredBoot does both, and takes Secure Boot away.
 //
 // All need qemu-system-x86_64 and no root; the others OVMF and git, and swtpm.
 // Nothing is faked but the hardware.

@@ -58,6 +58,7 @@ func TestJoin(t *testing.T) {
 	}, uefi...)
 	g.login(kubeconfig)
 	g.ready(10*time.Minute, "one")
+	g.memory("one") // with nothing running
 	startOn(t, two, func(*guest) []string {
 		return nic("n0", fmt.Sprintf("socket,id=n0,connect=127.0.0.1:%d", link), macTwo)
 	}, firmware(t)...)

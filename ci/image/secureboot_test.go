@@ -31,22 +31,10 @@ func TestSecureBoot(t *testing.T) {
 	}
 	emulator(t)
 	uefi := secureFirmware(t)
-	pairs := map[string]uki.Pair{}
-	for _, name := range []string{"PK", "KEK", "db", "stranger"} {
-		p, err := uki.NewPair(name, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		pairs[name] = p
-	}
-	db := pairs["db"]
-	keys, err := uki.Enrol(pairs["PK"], pairs["KEK"], []*x509.Certificate{db.Certificate}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := newParts(t).sign(t, "1.0.0", &build.SecureBoot{Key: db.Key, Certificate: db.Certificate, Enrol: keys, EnrolForce: true})
+	by, stranger := secureBoot(t)
+	v := newParts(t).sign(t, "1.0.0", by)
 	signed := kernelOf(t, v)
-	if err := uki.Verify(signed, []*x509.Certificate{db.Certificate}); err != nil {
+	if err := uki.Verify(signed, []*x509.Certificate{by.Certificate}); err != nil {
 		t.Errorf("the kernel image that a node is updated with: %v", err)
 	}
 	repo := newRepository(t)
@@ -68,7 +56,7 @@ func TestSecureBoot(t *testing.T) {
 	tampered := bytes.Clone(signed)
 	at := bytes.Index(tampered, []byte("roothash="))
 	tampered[at+len("roothash=")] ^= 1
-	foreign, err := uki.Sign(unsigned, pairs["stranger"].Key, pairs["stranger"].Certificate)
+	foreign, err := uki.Sign(unsigned, stranger.Key, stranger.Certificate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +66,26 @@ func TestSecureBoot(t *testing.T) {
 			start(t, disk, uefi...).refused(3 * time.Minute)
 		})
 	}
+}
+
+// secureBoot are keys to sign with, which a firmware that has none takes on the
+// first start; and those of somebody whom it does not know.
+func secureBoot(t *testing.T) (*build.SecureBoot, uki.Pair) {
+	t.Helper()
+	pairs := map[string]uki.Pair{}
+	for _, name := range []string{"PK", "KEK", "db", "stranger"} {
+		p, err := uki.NewPair(name, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs[name] = p
+	}
+	db := pairs["db"]
+	keys, err := uki.Enrol(pairs["PK"], pairs["KEK"], []*x509.Certificate{db.Certificate}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &build.SecureBoot{Key: db.Key, Certificate: db.Certificate, Enrol: keys, EnrolForce: true}, pairs["stranger"]
 }
 
 // secureFirmware is a UEFI with Secure Boot and variables of its own, in which

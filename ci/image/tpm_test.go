@@ -29,18 +29,13 @@ func TestTPM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a machine five times")
 	}
-	emulator(t)
-	if _, err := exec.LookPath("swtpm"); err != nil {
-		t.Skip("swtpm is not installed: apt-get install swtpm")
-	}
+	tpmEmulator(t)
 	uefi := firmware(t)
 	repo := newRepository(t)
 	repo.write("readers.yaml", readers)
 	repo.publish("Let everybody read")
 	disk := newParts(t).build(t, "1.0.0", bundle.Quick).disk(t)
-	node := func(generation int) string {
-		return fmt.Sprintf("generation: %d\nrole: server\nnodeName: one\nencryption: {recoveryKey: %s}\nrepository: {url: %q}\n", generation, recoveryKey, repo.url+"/git/cluster.git")
-	}
+	node := func(generation int) string { return encrypted(repo, generation) }
 	first, second := t.TempDir(), t.TempDir()
 	configure(t, disk, node(1))
 
@@ -56,9 +51,7 @@ func TestTPM(t *testing.T) {
 	})
 	t.Run("another TPM", func(t *testing.T) {
 		g := start(t, disk, append(uefi, tpm(t, second)...)...)
-		g.eventually(5*time.Minute, "it says what is wrong", func() error {
-			return g.showed("the TPM of this machine does not give the key of /var on /dev/vda")
-		})
+		g.keptOut(5 * time.Minute)
 	})
 	configure(t, disk, node(2))
 	t.Run("recovered", func(t *testing.T) {
@@ -70,6 +63,66 @@ func TestTPM(t *testing.T) {
 	t.Run("by the other TPM", func(t *testing.T) {
 		start(t, disk, append(uefi, tpm(t, second)...)...).ready(10*time.Minute, "one")
 	})
+}
+
+// TestMeasuredBoot is what Secure Boot and a TPM do together: /var is open to what
+// is signed, and to nothing else that this machine, TPM and all, is started with.
+func TestMeasuredBoot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a machine four times")
+	}
+	tpmEmulator(t)
+	secure, plain := secureFirmware(t), firmware(t)
+	by, _ := secureBoot(t)
+	repo := newRepository(t)
+	repo.write("readers.yaml", readers)
+	repo.publish("Let everybody read")
+	disk := newParts(t).sign(t, "1.0.0", by).disk(t)
+	configure(t, disk, encrypted(repo, 1))
+	memory := t.TempDir()
+
+	t.Run("first start", func(t *testing.T) {
+		g := start(t, disk, append(secure, tpm(t, memory)...)...)
+		g.ready(15*time.Minute, "one")
+		g.kernelSays("Secure boot enabled", "Kernel is locked down from EFI Secure Boot", "secureboot: Secure boot enabled")
+		g.shows("/var is encrypted; the TPM of this machine has a key of it")
+		time.Sleep(5 * time.Second) // the journal of the file system is written
+	})
+	isVault(t, disk)
+	t.Run("after a power cut", func(t *testing.T) {
+		start(t, disk, append(secure, tpm(t, memory)...)...).ready(10*time.Minute, "one")
+	})
+	// Who carries the machine away resets its firmware, and has the loader, which
+	// nobody measures by then, not enrol keys again.
+	put(t, disk, "loader/loader.conf", []byte("timeout 0\nsecure-boot-enroll off\n"))
+	t.Run("without Secure Boot", func(t *testing.T) {
+		start(t, disk, append(plain, tpm(t, memory)...)...).keptOut(5 * time.Minute)
+	})
+	t.Run("with it again", func(t *testing.T) {
+		start(t, disk, append(secure, tpm(t, memory)...)...).ready(10*time.Minute, "one")
+	})
+}
+
+// encrypted is the node.yaml of a server whose /var is.
+func encrypted(repo *repository, generation int) string {
+	return fmt.Sprintf("generation: %d\nrole: server\nnodeName: one\nencryption: {recoveryKey: %s}\nrepository: {url: %q}\n", generation, recoveryKey, repo.url+"/git/cluster.git")
+}
+
+// keptOut waits until the machine has said that its TPM does not open /var.
+func (g *guest) keptOut(limit time.Duration) {
+	g.t.Helper()
+	g.eventually(limit, "it says what is wrong", func() error {
+		return g.showed("the TPM of this machine does not give the key of /var on /dev/vda")
+	})
+}
+
+// tpmEmulator is the emulators of a machine and of its TPM, or a skip.
+func tpmEmulator(t *testing.T) {
+	t.Helper()
+	emulator(t)
+	if _, err := exec.LookPath("swtpm"); err != nil {
+		t.Skip("swtpm is not installed: apt-get install swtpm")
+	}
 }
 
 // tpm is a TPM whose memory is a directory, as arguments of QEMU. It goes with
