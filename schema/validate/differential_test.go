@@ -102,12 +102,16 @@ func mutate(t *testing.T, rng *rand.Rand, data []byte) ([]byte, string) {
 	return out, strings.Join(what, ", ")
 }
 
-// odd are values to put where others were.
-var odd = []any{
-	"", "x", "X_y", "a.b", "-", "None", "True", "10", "25%", "101%", "0%", "1.5Gi", "-1Gi", "10.0.0.1", "10.0.0.0/8", "a/b", "/abs", "../up", "web:v1", "2026-01-02T03:04:05Z",
-	"ClusterIP", "ExternalName", "Recreate", "Localhost", "Exists", "Always", "Never", "Indexed", strings.Repeat("a", 64), strings.Repeat("a", 254),
-	json.Number("0"), json.Number("1"), json.Number("-1"), json.Number("70000"), json.Number("3000000000"), json.Number("1.5"), json.Number("99999999999999999999"),
-	true, false, nil, map[string]any{}, []any{}, []any{"x"}, map[string]any{"name": "x"}, []any{map[string]any{}}, []any{nil},
+// odd is a value to put where another was. It is new each time: what is changed
+// inside it later is nobody else's, and it is never put into itself.
+func odd(rng *rand.Rand) any {
+	all := []any{
+		"", "x", "X_y", "a.b", "-", "None", "True", "10", "25%", "101%", "0%", "1.5Gi", "-1Gi", "10.0.0.1", "10.0.0.0/8", "a/b", "/abs", "../up", "web:v1", "2026-01-02T03:04:05Z",
+		"ClusterIP", "ExternalName", "Recreate", "Localhost", "Exists", "Always", "Never", "Indexed", strings.Repeat("a", 64), strings.Repeat("a", 254),
+		json.Number("0"), json.Number("1"), json.Number("-1"), json.Number("70000"), json.Number("3000000000"), json.Number("1.5"), json.Number("99999999999999999999"),
+		true, false, nil, map[string]any{}, []any{}, []any{"x"}, map[string]any{"name": "x"}, []any{map[string]any{}}, []any{nil},
+	}
+	return all[rng.IntN(len(all))]
 }
 
 // mutateAt walks down to a random field and changes it.
@@ -116,7 +120,7 @@ func mutateAt(rng *rand.Rand, v any, path string) string {
 	case map[string]any:
 		keys := slices.Sorted(maps.Keys(v))
 		if len(keys) == 0 || rng.IntN(12) == 0 {
-			v["extra"] = odd[rng.IntN(len(odd))]
+			v["extra"] = odd(rng)
 			return "add " + path + ".extra"
 		}
 		k := keys[rng.IntN(len(keys))]
@@ -136,7 +140,7 @@ func mutateAt(rng *rand.Rand, v any, path string) string {
 			v[k] = v[other]
 			return "copy " + path + "." + other + " to " + k
 		default:
-			v[k] = odd[rng.IntN(len(odd))]
+			v[k] = odd(rng)
 			return "replace " + path + "." + k
 		}
 	case []any:
@@ -147,7 +151,7 @@ func mutateAt(rng *rand.Rand, v any, path string) string {
 		if isContainer(v[i]) && rng.IntN(5) > 0 {
 			return mutateAt(rng, v[i], path+"[]")
 		}
-		v[i] = odd[rng.IntN(len(odd))]
+		v[i] = odd(rng)
 		return "replace " + path + "[]"
 	}
 	return "nothing"
