@@ -54,10 +54,8 @@ func (c fakeCache) Subscribe(ctx context.Context, r *schema.Resource, fn func(Ev
 	for _, o := range initial {
 		fn(Event{Type: Added, Object: o})
 	}
-	for missed := true; missed; {
-		missed = false
-		for _, ev := range f.catchUp(sub) {
-			missed = true
+	for missed := f.catchUp(sub); len(missed) > 0; missed = f.catchUp(sub) {
+		for _, ev := range missed {
 			fn(ev)
 		}
 	}

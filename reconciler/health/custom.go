@@ -23,21 +23,20 @@ func (c condition) isTrue() bool { return c.status == "True" }
 
 // custom judges a custom resource by the conventions of kstatus: a generation
 // that its controller has not seen is on its way; so is one that is
-// Reconciling; Stalled is stuck for good, Failed and Degraded are stuck; then Ready decides, Available where there is
-// no Ready, and the phase where there are neither. One that says nothing of
-// itself is healthy.
+// Reconciling; Stalled is stuck for good, Failed and Degraded are stuck; then
+// Ready decides, Available where there is no Ready, and the phase where there are
+// neither. One that says nothing of itself is healthy.
 func custom(u *unstructured.Unstructured) Health {
 	status, _ := u.Object["status"].(map[string]any)
 	if seen, ok, _ := unstructured.NestedInt64(status, "observedGeneration"); ok && seen < u.GetGeneration() {
 		return progressing(notSeen)
 	}
 	conds, old := conditionsOf(status, u.GetGeneration())
-	if c, ok := conds["Stalled"]; ok && c.isTrue() {
-		return stalled("Stalled%s", why(c.reason, c.message))
-	}
-	for _, kind := range []string{"Failed", "Degraded"} {
+	for _, kind := range []string{"Stalled", "Failed", "Degraded"} {
 		if c, ok := conds[kind]; ok && c.isTrue() {
-			return degraded("%s%s", kind, why(c.reason, c.message))
+			h := degraded("%s%s", kind, why(c.reason, c.message))
+			h.Stalled = kind == "Stalled"
+			return h
 		}
 	}
 	if c, ok := conds["Reconciling"]; ok && c.isTrue() {

@@ -190,6 +190,9 @@ func TestCustom(t *testing.T) {
 		if got := Of(u); got.Status != c.want || !strings.Contains(got.Message, c.says) {
 			t.Errorf("%s: %s (%s), want %s (%s)", c.status, got.Status, got.Message, c.want, c.says)
 		}
+		if got := Of(u); got.Stalled != strings.HasPrefix(got.Message, "Stalled") {
+			t.Errorf("%s: stalled: %v", c.status, got.Stalled)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -15,20 +16,17 @@ func nodePool(p *v1alpha1.NodePool) Health {
 	if p.Status.ObservedGeneration < p.Generation || len(p.Status.Conditions) == 0 {
 		return progressing(notSeen)
 	}
-	var stopped *metav1.Condition
-	ready := metav1.Condition{Status: metav1.ConditionUnknown}
-	for _, c := range p.Status.Conditions {
-		switch {
-		case c.Type == v1alpha1.NodePoolStalled && c.Status == metav1.ConditionTrue:
-			return stalled("%s", c.Message)
-		case c.Type == v1alpha1.NodePoolDegraded && c.Status == metav1.ConditionTrue:
-			stopped = &c
-		case c.Type == v1alpha1.NodePoolReady:
-			ready = c
+	condition := func(kind string) (c metav1.Condition) {
+		if found := meta.FindStatusCondition(p.Status.Conditions, kind); found != nil {
+			c = *found
 		}
+		return c
 	}
+	stuck, stopped, ready := condition(v1alpha1.NodePoolStalled), condition(v1alpha1.NodePoolDegraded), condition(v1alpha1.NodePoolReady)
 	switch {
-	case stopped != nil:
+	case stuck.Status == metav1.ConditionTrue:
+		return stalled("%s", stuck.Message)
+	case stopped.Status == metav1.ConditionTrue:
 		return degraded("%s", stopped.Message)
 	case ready.Status == metav1.ConditionTrue:
 		return healthy()
