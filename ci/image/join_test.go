@@ -63,8 +63,7 @@ func TestJoin(t *testing.T) {
 		return nic("n0", fmt.Sprintf("socket,id=n0,connect=127.0.0.1:%d", link), macTwo)
 	}, firmware(t)...)
 	g.ready(10*time.Minute, "two")
-	time.Sleep(20 * time.Second) // what the start has left is given back
-	g.memory("two")              // with nothing running
+	g.memory("two") // with nothing running
 
 	for name, content := range guestbook(t) {
 		at := "two"

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/writ-os/writ/cmd/writ/cluster"
-	"github.com/writ-os/writ/cmd/writ/memory"
 )
 
 // nodeFlags are shared by everything that runs a node.
@@ -65,7 +64,6 @@ running, for tests of scale.`,
 				g, ctx := errgroup.WithContext(cmd.Context())
 				g.Go(func() error { return n.Run(ctx) })
 				g.Go(func() error { return notifyReady(ctx, n.Ready()) })
-				g.Go(func() error { return memory.New(memory.Config{Log: log, Least: 4 << 20}).Run(ctx) })
 				return screen.end(cmd.Context(), g.Wait())
 			case "fake":
 				return cluster.Simulate(cmd.Context(), node, count)

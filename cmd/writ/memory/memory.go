@@ -20,9 +20,6 @@ type Config struct {
 	Log *slog.Logger
 	// Every is the time between two looks. Default 4 s.
 	Every time.Duration
-	// Least is what a collection must promise, in bytes: below that it costs more
-	// than it brings. Default 8 MiB.
-	Least uint64
 	// Read returns the counters, Collect frees memory. Default: the runtime's.
 	Read    func() Counters
 	Collect func()
@@ -43,9 +40,6 @@ type Keeper struct{ cfg Config }
 func New(cfg Config) *Keeper {
 	if cfg.Every == 0 {
 		cfg.Every = 4 * time.Second
-	}
-	if cfg.Least == 0 {
-		cfg.Least = 8 << 20
 	}
 	if cfg.Read == nil {
 		cfg.Read = read
@@ -71,7 +65,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := k.cfg.Read()
-		if worthwhile(before, now, k.cfg.Least) {
+		if worthwhile(before, now) {
 			began := time.Now()
 			k.cfg.Collect()
 			after := k.cfg.Read()
@@ -82,9 +76,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
+// least is what a collection must promise: below that it costs more than it
+// brings.
+const least = 8 << 20
+
 // worthwhile says whether to collect: the process allocated next to nothing
 // since the last look, and what could be freed is a good part of what lives.
-func worthwhile(before, now Counters, least uint64) bool {
+func worthwhile(before, now Counters) bool {
 	const quiet, part = 16, 5
 	if now.Allocated-before.Allocated > max(now.Live/quiet, least/4) {
 		return false
