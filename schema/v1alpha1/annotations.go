@@ -1,5 +1,7 @@
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // Annotations that say how the reconciler treats one object. They are written
 // in the manifest.
 const (
@@ -111,3 +113,8 @@ const (
 	// owns lets a drain evict it. Nobody makes it anew elsewhere.
 	EvictableAnnotation = "writ.dev/evictable"
 )
+
+// DeclaredCause is the type of the cause of a refusal by the write guard: what
+// was to be changed or deleted is Git's. Loops tell it from other refusals,
+// because trying again does not help.
+const DeclaredCause metav1.CauseType = "DeclaredInGit"

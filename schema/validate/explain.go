@@ -19,8 +19,14 @@ import (
 type walker struct {
 	*definitions
 	object string
+	wide   bool // a list of it is longer than maxEvaluated
 	out    []v1alpha1.Finding
 }
+
+// maxEvaluated is how many items a list may have about which CUE is asked as a
+// whole: its time grows with the square of them. Longer ones are judged item by
+// item.
+const maxEvaluated = 10_000
 
 // explain says what is wrong with an object that the JSON Schema did not
 // accept. CUE has the last word: what it accepts is accepted.
@@ -31,12 +37,41 @@ func explain(r *schema.Resource, expr ast.Expr) []v1alpha1.Finding {
 		return w.out
 	}
 	expr = withoutNulls(expr)
+	longest := longestList(expr)
+	w.wide = longest > maxEvaluated
 	w.object = objectName(r, expr)
 	w.value(ast.NewIdent("#"+r.Definition()), expr, place{pos: expr.Pos()})
-	if len(w.out) == 0 {
+	switch {
+	case len(w.out) > 0:
+	case w.wide:
+		w.find(RuleTooMany, place{pos: expr.Pos()}, "", "is not accepted, and with a list of %d items it is too large to say why", longest)
+	default:
 		w.judge(r, expr)
 	}
 	return sortFindings(w.out)
+}
+
+// longestList is how many items the longest list of an expression has.
+func longestList(expr ast.Expr) (longest int) {
+	ast.Walk(expr, func(n ast.Node) bool {
+		if l, ok := n.(*ast.ListLit); ok {
+			longest = max(longest, len(l.Elts))
+		}
+		return true
+	}, nil)
+	return longest
+}
+
+// fits asks CUE whether a value fits a part of a definition. Of an object with
+// a list that is too long only simple values are asked about.
+func (w *walker) fits(part, value ast.Expr) bool {
+	switch value.(type) {
+	case *ast.StructLit, *ast.ListLit:
+		if w.wide {
+			return true
+		}
+	}
+	return w.definitions.fits(part, value)
 }
 
 // concrete evaluates syntax that is more than literals.

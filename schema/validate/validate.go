@@ -39,14 +39,15 @@ func JSON(r *schema.Resource, data []byte) []v1alpha1.Finding {
 		return []v1alpha1.Finding{{Rule: RuleSyntax, Message: "not JSON: " + err.Error()}}
 	}
 	rs := relations(r, v)
-	if plain && len(rs) == 0 && accepts(r, v) {
+	accepted := plain && accepts(r, v)
+	if accepted && len(rs) == 0 {
 		return nil
 	}
 	expr, err := cuejson.Extract("", data)
 	if err != nil {
 		return []v1alpha1.Finding{{Rule: RuleSyntax, Message: "not JSON: " + err.Error()}}
 	}
-	out := sortFindings(append(explain(r, expr), findings(objectName(r, expr), rs, expr)...))
+	out := wrong(r, expr, rs, accepted)
 	for i := range out {
 		out[i].File, out[i].Line, out[i].Column = "", 0, 0
 	}
@@ -65,10 +66,22 @@ func Accepts(r *schema.Resource, v map[string]any) bool {
 func Expr(r *schema.Resource, expr ast.Expr) []v1alpha1.Finding {
 	v, plain := literal(expr)
 	rs := relations(r, v)
-	if plain && len(rs) == 0 && accepts(r, v) {
+	accepted := plain && accepts(r, v)
+	if accepted && len(rs) == 0 {
 		return nil
 	}
-	return sortFindings(append(explain(r, expr), findings(objectName(r, expr), rs, expr)...))
+	return wrong(r, expr, rs, accepted)
+}
+
+// wrong are the findings of an object: of the relations that do not hold, and of
+// what the JSON Schema has not accepted. What it has accepted CUE is not asked
+// about: the two are of one mind, and CUE takes time in the square of a list.
+func wrong(r *schema.Resource, expr ast.Expr, rs []relation, accepted bool) []v1alpha1.Finding {
+	out := findings(objectName(r, expr), rs[:min(len(rs), 10*maxFindings)], expr)
+	if !accepted {
+		out = append(explain(r, expr), out...)
+	}
+	return sortFindings(out)
 }
 
 // sortFindings puts findings into the order of the manifest, says each once,
