@@ -42,13 +42,17 @@ func (p *Publisher) finish(ctx context.Context, def *apiextensionsv1.CustomResou
 		return err
 	}
 	began := time.Now()
+	said := ""
 	for {
 		left, err := p.deleteInstances(ctx, s)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			p.log.Warn("instances are not all deleted", "definition", def.Name, "err", err)
+			if said != err.Error() { // else it is in the status since
+				said = err.Error()
+				p.log.Warn("instances are not all deleted", "definition", def.Name, "err", err)
+			}
 			err = p.terminating(ctx, def, true, "InstanceDeletionFailed", fmt.Sprintf("could not issue all deletes: %v", err))
 		case left == 0:
 			return p.letGo(ctx, def, "InstanceDeletionCompleted", "removed all instances")
@@ -125,8 +129,9 @@ func (p *Publisher) letGo(ctx context.Context, def *apiextensionsv1.CustomResour
 
 // change changes the newest state of a definition until nobody else has changed
 // it at the same time. One that is gone, or another of the same name, is left
-// alone. Failures are logged and tried again, as nobody else will.
+// alone. Failures are logged, each once, and tried again, as nobody else will.
 func (p *Publisher) change(ctx context.Context, def *apiextensionsv1.CustomResourceDefinition, sub string, fn func(*apiextensionsv1.CustomResourceDefinition)) error {
+	said := ""
 	for {
 		o, err := p.cfg.Client.Get(ctx, p.crds, schema.KeyOf(def))
 		if err == nil {
@@ -143,7 +148,8 @@ func (p *Publisher) change(ctx context.Context, def *apiextensionsv1.CustomResou
 		switch {
 		case err == nil, apierrors.IsNotFound(err), ctx.Err() != nil:
 			return nil
-		case !apierrors.IsConflict(err):
+		case !apierrors.IsConflict(err) && said != err.Error():
+			said = err.Error()
 			p.log.Warn("definition that is being deleted cannot be written", "definition", def.Name, "err", err)
 		}
 		select {

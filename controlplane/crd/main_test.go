@@ -2,8 +2,13 @@ package crd
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,18 +36,51 @@ type world struct {
 	c       *client.LocalClient
 	p       *Publisher
 	stop    func()
+	// refuse has deletions of instances refused; refused counts them, and often is
+	// closed when it was done twenty times.
+	refuse  atomic.Bool
+	refused int
+	often   chan struct{}
+	log     lines
+}
+
+// lines is a log that is read while it is written.
+type lines struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Builder.Write(p)
+}
+
+// refusal refuses the deletion of instances while a world says so.
+type refusal struct{ w *world }
+
+func (refusal) Mutate(context.Context, *registry.Attributes) error { return nil }
+
+func (r refusal) Validate(_ context.Context, a *registry.Attributes) error {
+	if a.Verb != "delete" || isBuiltin(a.Resource) || !r.w.refuse.Load() {
+		return nil
+	}
+	if r.w.refused++; r.w.refused == 20 {
+		close(r.w.often)
+	}
+	return apierrors.NewForbidden(a.Resource.GroupResource(), a.Key.Name, errors.New("kept is kept"))
 }
 
 func open(t *testing.T, dir string, hooks *Webhooks) *world {
 	t.Helper()
-	w := &world{t: t, catalog: &schema.Live{}}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	w := &world{t: t, often: make(chan struct{}), catalog: &schema.Live{}}
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(os.Stderr, &w.log), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s := store.New(store.Config{Dir: dir, Log: log, Tick: 10 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() { ended <- s.Run(ctx) }()
 	<-s.Ready()
-	g := registry.New(registry.Config{Store: s, Log: log, Catalog: w.catalog, Admission: []registry.Admission{Admission{}}})
+	g := registry.New(registry.Config{Store: s, Log: log, Catalog: w.catalog, Admission: []registry.Admission{Admission{}, refusal{w}}})
 	w.c = client.Local(g, &user.DefaultInfo{Name: "system:apiserver"}, "apiserver")
 	w.p = New(Config{Client: w.c, Cache: g.Cache(), Store: s, Catalog: w.catalog, Webhooks: hooks, Log: log, Retry: 20 * time.Millisecond})
 	go func() { ended <- w.p.Run(ctx) }()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -165,5 +166,36 @@ func TestDefinitionIsValidated(t *testing.T) {
 	_, err = w.c.Update(t.Context(), crds, def, client.WriteOptions{})
 	if !apierrors.IsInvalid(err) || err.Error() != `CustomResourceDefinition.apiextensions.k8s.io "gadgets.example.com" is invalid: spec.scope: Invalid value: "Cluster": field is immutable` {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestDeleteRefused: what refuses the deletion of an instance is logged once,
+// and is in the status.
+func TestDeleteRefused(t *testing.T) {
+	w := open(t, t.TempDir(), nil)
+	w.create(parse(t, gadgets))
+	w.established("gadgets.example.com")
+	v1 := w.row("example.com", "v1", "gadgets")
+	if _, err := w.c.Create(t.Context(), v1, gadget("v1", "kept"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.refuse.Store(true)
+	if err := w.c.Delete(t.Context(), crds, schema.Key{Name: "gadgets.example.com"}, client.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("gadgets.example.com", "failing", func(def *apiextensionsv1.CustomResourceDefinition) bool {
+		c := find(def, apiextensionsv1.Terminating)
+		return c != nil && c.Reason == "InstanceDeletionFailed" && strings.Contains(c.Message, "kept is kept")
+	})
+	select {
+	case <-w.often:
+	case <-time.After(time.Minute):
+		t.Fatal("it is not tried again")
+	}
+	w.refuse.Store(false)
+	w.until("gadgets.example.com", "gone", func(def *apiextensionsv1.CustomResourceDefinition) bool { return def == nil })
+	w.stop()
+	if n := strings.Count(w.log.String(), "instances are not all deleted"); n != 1 {
+		t.Errorf("%d lines in the log after %d refusals, want 1", n, w.refused)
 	}
 }

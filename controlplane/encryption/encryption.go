@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,9 @@ type Config struct {
 	ServerID string
 	// Every is how often Run looks whether the file has changed. Default:
 	// reload.Every.
-	Every   time.Duration
+	Every time.Duration
+	// Changed is called after another configuration was taken over. May be nil.
+	Changed func()
 	Metrics *reload.Metrics // of reloads
 	Log     *slog.Logger
 }
@@ -106,6 +109,9 @@ func (e *Encryption) Reload(ctx context.Context) error {
 		return fmt.Errorf("check encryption configuration %s: %w", e.cfg.File, err)
 	}
 	e.loaded.Store(next)
+	if e.cfg.Changed != nil {
+		e.cfg.Changed()
+	}
 	// Requests that have begun with the old one may need its plugins yet.
 	time.AfterFunc(old.config.KMSCloseGracePeriod, old.end)
 	return nil
@@ -149,9 +155,18 @@ func (e *Encryption) FromStorage(ctx context.Context, resource, key string, stor
 	}()
 	plain, stale, err = e.of(resource).TransformFromStorage(ctx, stored, value.DefaultContext(key))
 	if err != nil {
-		return nil, false, fmt.Errorf("decrypt %s: %w", key, err)
+		return nil, false, fmt.Errorf("decrypt %s%s: %w", key, under(stored), err)
 	}
 	return plain, stale, nil
+}
+
+// under says which key a value was encrypted with.
+func under(stored []byte) string {
+	parts := strings.SplitN(string(stored[:min(len(stored), 256)]), ":", 6) // k8s:enc:<provider>:<version>:<key>:
+	if len(parts) < 6 || parts[0] != "k8s" || parts[1] != "enc" {
+		return ""
+	}
+	return fmt.Sprintf(", which is stored under key %q of %s", parts[4], parts[2])
 }
 
 func (e *Encryption) of(resource string) value.Transformer {

@@ -22,12 +22,12 @@ func (s Sealer) Seal(r *schema.Resource, key string, plain []byte) ([]byte, erro
 	return s.ToStorage(ctx, nameOf(r), key, plain)
 }
 
-// Open decrypts what lies under an etcd key.
-func (s Sealer) Open(r *schema.Resource, key string, sealed []byte) ([]byte, error) {
+// Open decrypts what lies under an etcd key. stale says that Seal would store it
+// otherwise: with another key or provider, or no longer plain.
+func (s Sealer) Open(r *schema.Resource, key string, sealed []byte) (plain []byte, stale bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), sealTimeout)
 	defer cancel()
-	plain, _, err := s.FromStorage(ctx, nameOf(r), key, sealed)
-	return plain, err
+	return s.FromStorage(ctx, nameOf(r), key, sealed)
 }
 
 // nameOf is how the configuration names a resource: by the group in which

@@ -20,13 +20,13 @@ func TestSealer(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(sealed, []byte("k8s:enc:aesgcm:v1:k1:")) {
 		t.Fatalf("%q, %v", sealed, err)
 	}
-	if got, err := s.Open(secrets, secretKey, sealed); err != nil || !bytes.Equal(got, plain) {
+	if got, stale, err := s.Open(secrets, secretKey, sealed); err != nil || stale || !bytes.Equal(got, plain) {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := s.Open(secrets, secretKey+"x", sealed); err == nil {
+	if got, _, err := s.Open(secrets, secretKey+"x", sealed); err == nil {
 		t.Errorf("moved: %q", got)
 	}
-	if got, err := s.Open(secrets, secretKey, plain); err != nil || !bytes.Equal(got, plain) {
+	if got, stale, err := s.Open(secrets, secretKey, plain); err != nil || !stale || !bytes.Equal(got, plain) {
 		t.Errorf("never sealed: %q, %v", got, err)
 	}
 	if got, err := s.Seal(schema.ResourceFor[*corev1.ConfigMap](), "/registry/configmaps/a/b", plain); err != nil || !bytes.Equal(got, plain) {

@@ -37,10 +37,22 @@ func (s *Store) follow(ctx context.Context, watch mvcc.WatchStream) error {
 					return err
 				}
 			}
+		case all := <-s.regained:
+			s.regain(all)
 		case c := <-s.prepared:
 			c.done <- s.alter(c)
 		}
 	}
+}
+
+// incoming is one event of etcd on its way into the copy.
+type incoming struct {
+	*mvccpb.Event
+	slot    int // position of the resource
+	key     schema.Key
+	version schema.ResourceVersion
+	item    *Item // of a put
+	err     error // why there is none
 }
 
 // apply brings the copy to the state after a batch of etcd events: publishes
@@ -51,98 +63,124 @@ func (s *Store) apply(batch []*mvccpb.Event) {
 	}
 	now := time.Now()
 	keys := s.keys.Load()
-	events := map[int][]*Event{}
-	var main, sub int64
-	s.mu.Lock() // for pending
-	for _, e := range batch {
-		if e.Kv.ModRevision != main {
-			main, sub = e.Kv.ModRevision, 0
-		}
-		v := schema.NewResourceVersion(main, sub)
-		sub++
-		i, key, ok := keys.decode(e.Kv.Key)
-		if !ok {
-			s.unknown(e.Kv.Key, v)
-			continue
-		}
-		if ev := s.change(keys.slots[i].table, key, e, v); ev != nil {
+	all, v := s.receive(keys, batch)
+	s.claim(keys, all)
+	// Nobody waits for this but the applier: a key service may take its time.
+	inParallel(len(all), func(i int) { s.openIncoming(keys, all[i]) })
+	events, lossy := map[int][]*Event{}, s.lostValues.Load() > 0
+	for _, in := range all {
+		t := keys.slots[in.slot].table
+		ev := s.change(t, in)
+		lossy = lossy || in.err != nil
+		if ev != nil {
 			ev.when = now
-			events[i] = append(events[i], ev)
+			events[in.slot] = append(events[in.slot], ev)
 		}
 	}
-	s.mu.Unlock()
-
-	v := schema.NewResourceVersion(main, sub-1)
+	s.settle(all)
 	s.publish(v)
 	for i, sl := range keys.slots {
 		if sl != nil {
 			sl.log.append(events[i], v)
 		}
 	}
+	if lossy {
+		s.noteUnreadable()
+	}
 	s.met.applied.Add(float64(len(batch)))
 }
 
-// change applies one etcd event to its table and hands the item to the writers
-// that wait for it.
-func (s *Store) change(t *table, key schema.Key, e *mvccpb.Event, v schema.ResourceVersion) *Event {
-	if e.Type == mvccpb.Event_DELETE {
-		prev := t.remove(key)
-		if prev == nil {
-			return nil
+// receive says what the events of etcd are about, and the version after them.
+func (s *Store) receive(keys *keyspace, batch []*mvccpb.Event) (all []*incoming, v schema.ResourceVersion) {
+	all = make([]*incoming, 0, len(batch))
+	var main, sub int64
+	for _, e := range batch {
+		if e.Kv.ModRevision != main {
+			main, sub = e.Kv.ModRevision, 0
 		}
-		it := prev.at(v)
-		for _, p := range s.pending[string(e.Kv.Key)] {
-			if p.delete {
-				p.got = append(p.got, it)
-			}
+		v = schema.NewResourceVersion(main, sub)
+		sub++
+		i, key, ok := keys.decode(e.Kv.Key)
+		if !ok {
+			s.unknown(e.Kv.Key, v)
+			continue
 		}
-		return &Event{Type: Deleted, Item: it, Prev: prev}
+		all = append(all, &incoming{Event: e, slot: i, key: key, version: v})
 	}
-	it := s.claim(t.res, e.Kv, v)
-	if it == nil {
-		prev := t.remove(key) // an unreadable state: nobody must act on the one before
-		if prev == nil {
-			return nil
-		}
-		return &Event{Type: Deleted, Item: prev.at(v), Prev: prev}
-	}
-	prev := t.put(it)
-	if prev == nil {
-		return &Event{Type: Added, Item: it}
-	}
-	return &Event{Type: Modified, Item: it, Prev: prev}
+	return all, v
 }
 
-// claim returns the item of a stored value: the object that its writer has
-// decoded already, or else decoded here.
-func (s *Store) claim(r *schema.Resource, kv *mvccpb.KeyValue, v schema.ResourceVersion) *Item {
-	var it *Item
-	waiting := s.pending[string(kv.Key)]
-	for _, p := range waiting {
-		if it == nil && p.object != nil && bytes.Equal(p.value, kv.Value) {
-			it = newItem(r, p.object, v)
-			p.object = nil // it belongs to the readers now
+// claim takes the objects that their writers have decoded already.
+func (s *Store) claim(keys *keyspace, all []*incoming) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range all {
+		for _, p := range s.pending[string(in.Kv.Key)] {
+			if in.item == nil && p.object != nil && in.Type == mvccpb.Event_PUT && bytes.Equal(p.value, in.Kv.Value) {
+				in.item = newItem(keys.slots[in.slot].res, p.object, in.version)
+				p.object = nil // it belongs to the readers now
+			}
 		}
 	}
-	if it == nil {
-		o, err := s.open(r, kv.Key, kv.Value)
-		if err != nil {
-			s.undecodable(string(kv.Key), err)
+}
+
+// openIncoming decodes the object that no writer of this process has decoded.
+func (s *Store) openIncoming(keys *keyspace, in *incoming) {
+	if in.Type != mvccpb.Event_PUT || in.item != nil {
+		return
+	}
+	r := keys.slots[in.slot].res
+	o, err := s.open(r, in.Kv.Key, in.Kv.Value)
+	if err != nil {
+		s.undecodable(string(in.Kv.Key), err)
+		in.err = err
+		return
+	}
+	in.item = newItem(r, o, in.version)
+}
+
+// change applies one event to its table. A value that cannot be read changes
+// nothing but that: the object was not deleted, and who takes it for deleted may
+// delete what depends on it.
+func (s *Store) change(t *table, in *incoming) *Event {
+	switch {
+	case in.Type == mvccpb.Event_DELETE:
+		prev := t.remove(in.key)
+		if prev == nil {
 			return nil
 		}
-		it = newItem(r, o, v)
+		in.item = prev.at(in.version)
+		return &Event{Type: Deleted, Item: in.item, Prev: prev}
+	case in.err != nil:
+		t.lose(&lost{key: in.key, version: in.version, err: in.err})
+		return nil
 	}
-	for _, p := range waiting {
-		if !p.delete && bytes.Equal(p.value, kv.Value) {
-			p.got = append(p.got, it)
+	prev := t.put(in.item)
+	if prev == nil {
+		return &Event{Type: Added, Item: in.item}
+	}
+	return &Event{Type: Modified, Item: in.item, Prev: prev}
+}
+
+// settle hands the items to the writers that wait for them.
+func (s *Store) settle(all []*incoming) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, in := range all {
+		if in.item == nil {
+			continue
+		}
+		for _, p := range s.pending[string(in.Kv.Key)] {
+			if p.delete == (in.Type == mvccpb.Event_DELETE) && (p.delete || bytes.Equal(p.value, in.Kv.Value)) {
+				p.got = append(p.got, in.item)
+			}
 		}
 	}
-	return it
 }
 
 // open reads a stored value.
 func (s *Store) open(r *schema.Resource, key, value []byte) (schema.Object, error) {
-	value, err := s.cfg.Sealer.Open(r, string(key), value)
+	value, _, err := s.cfg.Sealer.Open(r, string(key), value)
 	if err != nil {
 		return nil, fmt.Errorf("read stored %s: %w", r, err)
 	}

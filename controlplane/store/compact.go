@@ -9,7 +9,7 @@ import (
 )
 
 // compactLoop drops what is older than CompactEvery: etcd's history, and the
-// events kept for watches.
+// events kept for watches, and encodings that nobody asks for.
 func (s *Store) compactLoop(ctx context.Context) error {
 	history := time.NewTicker(s.cfg.CompactEvery)
 	defer history.Stop()
@@ -21,6 +21,7 @@ func (s *Store) compactLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-events.C:
+			s.forgetEncodings()
 			for _, sl := range s.keys.Load().slots {
 				if sl != nil {
 					sl.log.trim(now.Add(-s.cfg.EventAge))

@@ -50,7 +50,7 @@ func (s *Store) current(ctx context.Context) error {
 		switch err := s.readIndex(ctx, l.era); {
 		case err == nil:
 			return s.WaitFor(ctx, schema.NewResourceVersion(s.revision(), 0))
-		case errors.Is(err, etcderrors.ErrStopped):
+		case errors.Is(err, etcderrors.ErrStopped), errors.Is(err, raft.ErrStopped):
 			return ErrClosed
 		}
 		// The leader has changed, or does not answer: there will be another, or

@@ -27,4 +27,6 @@
 //     cannot reach the majority writes nothing and says so.
 //   - Of several members at most one leads.
 //   - Keys and values it does not understand stay as they are.
+//   - A value that cannot be read is never taken for deleted: its resource is
+//     refused with an *UnreadableError, and the server does not lead.
 package store

@@ -24,9 +24,9 @@ type etcdServer struct {
 }
 
 // openEtcd starts etcd and waits until it is in step with its leader. Alone it
-// has no listener, and leads. inStep answers the leader that asks whether this
-// member is in step.
-func openEtcd(ctx context.Context, cfg Config, inStep http.HandlerFunc) (*etcdServer, error) {
+// has no listener, and leads. own is what this member answers to the others
+// besides, by path.
+func openEtcd(ctx context.Context, cfg Config, own map[string]http.HandlerFunc) (*etcdServer, error) {
 	if cfg.Dir == "" {
 		return nil, fmt.Errorf("no directory given")
 	}
@@ -46,7 +46,7 @@ func openEtcd(ctx context.Context, cfg Config, inStep http.HandlerFunc) (*etcdSe
 		return nil, err
 	}
 	e := &etcdServer{lock: lock, log: newEtcdLog(cfg.Log)}
-	if err := e.start(ctx, cfg, inStep); err != nil {
+	if err := e.start(ctx, cfg, own); err != nil {
 		e.close()
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-func (e *etcdServer) start(ctx context.Context, cfg Config, inStep http.HandlerFunc) error {
+func (e *etcdServer) start(ctx context.Context, cfg Config, own map[string]http.HandlerFunc) error {
 	sc, err := serverConfig(cfg)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (e *etcdServer) start(ctx context.Context, cfg Config, inStep http.HandlerF
 	if cfg.Members == nil {
 		return e.await(ctx, e.awaitLead)
 	}
-	e.peers.serve(sc.Logger, server, inStep, rec.Clusters)
+	e.peers.serve(sc.Logger, server, own, rec.Clusters)
 	return e.await(ctx, func(ctx context.Context) error {
 		if err := e.awaitStep(ctx); err != nil {
 			return err

@@ -74,6 +74,10 @@ func memberConfig(ctx context.Context, sc *config.ServerConfig, m *Members, rt h
 	}
 	sc.Name, sc.PeerURLs, sc.ClientURLs, sc.PeerTLSInfo = m.Name, self, self, m.info()
 	sc.ElectionTicks = electionTicks
+	sc.CompactHashCheckTime, sc.CorruptCheckTime = compactHashEvery, hashEvery
+	if err := corruptionChecks(sc.ServerFeatureGate); err != nil {
+		return err
+	}
 	if m.keepLog != 0 {
 		sc.SnapshotCatchUpEntries = m.keepLog
 	}

@@ -31,12 +31,13 @@ type Event struct {
 	Prev *Item
 
 	when   time.Time
+	at     schema.ResourceVersion // of the change, when that is not the item's
 	gone   atomic.Pointer[Item]
 	frames [2][3]atomic.Pointer[[]byte]
 }
 
 // Version is the version of the change.
-func (e *Event) Version() schema.ResourceVersion { return e.Item.Version }
+func (e *Event) Version() schema.ResourceVersion { return max(e.at, e.Item.Version) }
 
 // Gone is the state before with the version of the event: what a watcher whose
 // selector matches no longer gets as DELETED. nil for Added.

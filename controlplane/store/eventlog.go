@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ type eventLog struct {
 	through schema.ResourceVersion // every event up to here is in the log
 	watches map[*Watch]struct{}
 	err     error // set when the store has closed
+	broken  error // why there are values that cannot be read; nil: there are none
 }
 
 func newEventLog(r *schema.Resource, max int) *eventLog {
@@ -107,6 +109,25 @@ func (l *eventLog) drop(n int) {
 	l.events = append(make([]*Event, 0, len(l.events)-n+64), l.events[n:]...)
 }
 
+// between returns the events after one version and up to another, and up to
+// which version there are all.
+func (l *eventLog) between(from, to schema.ResourceVersion) ([]*Event, schema.ResourceVersion, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.err != nil:
+		return nil, 0, l.err
+	case l.broken != nil:
+		return nil, 0, l.broken
+	case from < l.floor:
+		return nil, 0, ErrExpired
+	}
+	after := func(v schema.ResourceVersion) int {
+		return sort.Search(len(l.events), func(i int) bool { return l.events[i].Version() > v })
+	}
+	return slices.Clone(l.events[after(from):max(after(from), after(to))]), l.through, nil
+}
+
 // start sets where the log begins after a load.
 func (l *eventLog) start(floor, through schema.ResourceVersion) {
 	l.mu.Lock()
@@ -129,12 +150,32 @@ func (l *eventLog) replace(events []*Event, through schema.ResourceVersion) {
 	}
 }
 
+// fail ends the watches that could take a value that cannot be read for a
+// deletion, and refuses others until fail(nil). Those that are promised every
+// event go on: nothing has happened as far as they are concerned.
+func (l *eventLog) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken = err; err == nil {
+		return
+	}
+	for w := range l.watches {
+		if !w.keep {
+			w.pos = -1
+			w.signal()
+		}
+	}
+}
+
 // join adds a watch at the version it asks for.
 func (l *eventLog) join(w *Watch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return l.err
+	}
+	if l.broken != nil && !w.keep {
+		return l.broken
 	}
 	if w.keep && w.from < l.kept || !w.keep && w.from < l.floor {
 		return ErrExpired
@@ -156,6 +197,9 @@ func (l *eventLog) take(w *Watch) ([]*Event, error) {
 	defer l.mu.Unlock()
 	if w.pos < l.first {
 		w.err = ErrExpired
+		if l.broken != nil {
+			w.err = l.broken
+		}
 		return nil, w.err
 	}
 	batch := l.events[w.pos-l.first:]

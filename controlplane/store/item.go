@@ -22,12 +22,56 @@ type Item struct {
 
 	json, proto atomic.Pointer[[]byte]
 	shown       atomic.Pointer[Item]
+	used        atomic.Bool // an encoding, since the last forget
+}
+
+// use notes that an encoding was asked for. It is asked for by many at once: they
+// only write what is not so yet.
+func (it *Item) use() {
+	if !it.used.Load() {
+		it.used.Store(true)
+	}
+}
+
+// forget drops what was encoded and has not been asked for since the last call:
+// one list of all objects must not keep all their encodings for as long as they
+// do not change. Whoever reads one now has it.
+func (it *Item) forget() {
+	if it.used.Swap(false) {
+		return
+	}
+	if it.json.Load() != nil {
+		it.json.Store(nil)
+	}
+	if it.proto.Load() != nil {
+		it.proto.Store(nil)
+	}
+	if s := it.shown.Load(); s != nil {
+		if s.forget(); s.json.Load() == nil && s.proto.Load() == nil {
+			it.shown.CompareAndSwap(s, nil)
+		}
+	}
+}
+
+// forgetEncodings is forget of all items.
+func (s *Store) forgetEncodings() {
+	st := s.state.Load()
+	for i, sl := range st.keys.slots {
+		if sl == nil {
+			continue
+		}
+		st.tables[i].items.Ascend(func(e *entry) bool {
+			e.item.forget()
+			return true
+		})
+	}
 }
 
 // Shown is the item as another version of its resource shows it, as it was
 // given to Show last; nil when it has not been shown so yet.
 func (it *Item) Shown(r *schema.Resource) *Item {
 	if s := it.shown.Load(); s != nil && s.Resource == r {
+		it.use()
 		return s
 	}
 	return nil
@@ -39,6 +83,7 @@ func (it *Item) Shown(r *schema.Resource) *Item {
 func (it *Item) Show(r *schema.Resource, o schema.Object) *Item {
 	o.SetResourceVersion(it.Version.String())
 	s := &Item{Resource: r, Key: it.Key, Version: it.Version, Object: o}
+	it.use()
 	it.shown.Store(s)
 	return s
 }
@@ -56,8 +101,9 @@ func (it *Item) at(v schema.ResourceVersion) *Item {
 }
 
 // JSON is the object with kind and apiVersion. It is encoded once, for all
-// readers, who must not change it.
+// readers, who must not change it, and again when nobody has asked for a while.
 func (it *Item) JSON() []byte {
+	it.use()
 	if b := it.json.Load(); b != nil {
 		return *b
 	}
@@ -78,6 +124,7 @@ type protoMessage interface {
 // Protobuf is the object in the envelope of Kubernetes. It is encoded once,
 // for all readers, who must not change it. Kinds that have JSON only return nil.
 func (it *Item) Protobuf() []byte {
+	it.use()
 	if b := it.proto.Load(); b != nil {
 		return *b
 	}

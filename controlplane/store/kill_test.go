@@ -18,7 +18,7 @@ import (
 const perTxn = 60
 
 // children are what this test binary is when a kill test runs it.
-var children = map[string]func(*killtest.Mortal){"rounds": writerChild, "history": historyChild, "member": memberChild, "reset": resetChild}
+var children = map[string]func(*killtest.Mortal){"rounds": writerChild, "history": historyChild, "member": memberChild, "failover": failoverChild, "reset": resetChild}
 
 // childStore is the store of a child. Some compact all the time, so that some
 // die of that.

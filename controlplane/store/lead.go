@@ -46,26 +46,31 @@ func (r rules) lease() time.Duration { return 2 * r.election }
 func (r rules) handover() time.Duration { return r.election + 3*r.tick }
 
 // next is what follows from what was known, when etcd names a leader. confirmed
-// is when this one last asked the majority.
-func (r rules) next(was lead, now time.Time, leader, self MemberID, rivals bool, confirmed time.Time) lead {
+// is when this one last asked the majority, and fit that it may lead.
+func (r rules) next(was lead, now time.Time, leader, self MemberID, rivals, fit bool, confirmed time.Time) lead {
 	is := was
 	if leader != was.leader || was.since.IsZero() {
 		is.leader, is.since = leader, now
 	}
 	is.rivals = rivals
-	is.leads = leader == self && (!rivals || now.Sub(is.since) >= r.handover() && now.Sub(confirmed) < r.lease())
+	is.leads = fit && leader == self && (!rivals || now.Sub(is.since) >= r.handover() && now.Sub(confirmed) < r.lease())
 	return is
 }
 
 // followLead watches who leads until ctx is done. etcd says when there is a new
 // leader, not when there is none: so that it is asked at every tick.
 func (s *Store) followLead(ctx context.Context) error {
-	rules, tick := s.cfg.rules(), time.NewTicker(s.cfg.Tick)
+	every := s.cfg.Tick
+	if s.peers == nil {
+		every = time.Second // nobody takes the lead away
+	}
+	rules, tick := s.cfg.rules(), time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		s.noteLead(rules, time.Now())
 		select {
 		case <-tick.C:
+		case <-s.fitness:
 		case <-ctx.Done():
 			return nil
 		}
@@ -74,7 +79,7 @@ func (s *Store) followLead(ctx context.Context) error {
 
 func (s *Store) noteLead(rules rules, now time.Time) {
 	was := s.lead.Load()
-	is := rules.next(*was, now, MemberID(s.etcd.Leader()), MemberID(s.etcd.MemberID()), s.rivals(), *s.confirmed.Load())
+	is := rules.next(*was, now, MemberID(s.etcd.Leader()), MemberID(s.etcd.MemberID()), s.rivals(), s.Unreadable() == nil, *s.confirmed.Load())
 	if is.leads == was.leads && is.rivals == was.rivals && is.leader == was.leader && is.since.Equal(was.since) {
 		return
 	}
@@ -146,7 +151,8 @@ func (s *Store) unlead() {
 //
 // Of several servers at most one leads. It is the leader of etcd, so that what
 // it writes takes the shortest way. Who has lost the majority knows within two
-// election timeouts (two seconds), and the next one begins after that.
+// election timeouts (1.2 s), and the next one begins after that. A server
+// that cannot read all values never leads.
 func (s *Store) Lead() (leads bool, changed <-chan struct{}) {
 	l := s.lead.Load()
 	return l.leads, l.changed

@@ -35,6 +35,8 @@ type image struct {
 	// objects in the order of their keys.
 	last  []schema.ResourceVersion
 	items [][]*Item
+	// lost are the values that cannot be read, likewise.
+	lost [][]*lost
 }
 
 // load fills the tables from etcd's backend and publishes the first state. It
@@ -49,11 +51,15 @@ func (s *Store) load() (int64, error) {
 		for _, it := range im.items[i] {
 			sl.table.put(it)
 		}
+		for _, l := range im.lost[i] {
+			sl.table.lose(l)
+		}
 		// A watch may resume from the last change of its resource on, even when
 		// others have changed since; what was compacted is not known.
 		sl.log.start(min(max(im.last[i], im.floor), im.version), im.version)
 	}
 	s.publish(im.version)
+	s.noteUnreadable()
 	return im.rev, nil
 }
 
@@ -84,7 +90,7 @@ func (s *Store) imageAt(rev int64) (*image, error) {
 	keys := s.keys.Load()
 	im := &image{
 		rev: rev, floor: schema.NewResourceVersion(max(first, 0)+1, 0) - 1,
-		last: make([]schema.ResourceVersion, len(keys.slots)), items: make([][]*Item, len(keys.slots)),
+		last: make([]schema.ResourceVersion, len(keys.slots)), items: make([][]*Item, len(keys.slots)), lost: make([][]*lost, len(keys.slots)),
 	}
 	found := map[string]*stored{}
 	var last mvcc.Revision
@@ -150,8 +156,7 @@ func (s *Store) readTx() backend.ReadTx {
 }
 
 // decodeAll decodes the live values on all cores. What the tables have already
-// is not decoded again. Values that cannot be decoded are logged and stay in
-// etcd.
+// is not decoded again. Values that cannot be read are logged and noted.
 func (s *Store) decodeAll(space *keyspace, found map[string]*stored, im *image) {
 	keys := make([]string, 0, len(found))
 	for key, st := range found {
@@ -177,11 +182,13 @@ func (s *Store) decodeAll(space *keyspace, found map[string]*stored, im *image) 
 		items[i] = newItem(sl.res, o, v)
 	})
 	for i, it := range items {
+		n := found[keys[i]].index
 		if it == nil {
 			s.undecodable(keys[i], errs[i])
+			st := found[keys[i]]
+			im.lost[n] = append(im.lost[n], &lost{key: st.key, version: schema.NewResourceVersion(st.rev.Main, st.rev.Sub), err: errs[i]})
 			continue
 		}
-		n := found[keys[i]].index
 		im.items[n] = append(im.items[n], it)
 	}
 }

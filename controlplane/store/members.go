@@ -37,6 +37,8 @@ type Members struct {
 	// entries of the log are kept for members that are behind.
 	dialFrom string
 	keepLog  uint64
+	// unchecked starts with whatever lies there.
+	unchecked bool
 }
 
 // PeerTLS are files, PEM. The certificate is for server and client

@@ -96,15 +96,23 @@ func TestLostData(t *testing.T) {
 	c.agree()
 }
 
-// TestRemoved: a member that runs ends when it is removed, also the leader.
+// TestRemoved: a member that runs ends when it is removed, also the leader, who
+// hands over before: nobody is without a leader meanwhile.
 func TestRemoved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
 	eventually(t, 30*time.Second, func() error { return c.runs[0].Current(t.Context()) })
 	gone := c.leader()
 	r := c.runs[gone]
-	if err := c.runs[c.others(gone)[0]].RemoveMember(t.Context(), MemberID(r.etcd.MemberID())); err != nil {
+	if err := r.RemoveMember(t.Context(), MemberID(r.etcd.MemberID())); err == nil {
+		t.Error("a member removed itself")
+	}
+	by := c.runs[c.others(gone)[0]]
+	if err := by.RemoveMember(t.Context(), MemberID(r.etcd.MemberID())); err != nil {
 		t.Fatal(err)
+	}
+	if l := by.etcd.Leader(); l != by.etcd.MemberID() {
+		t.Errorf("%v leads, and not %v, who took over", l, by.etcd.MemberID())
 	}
 	select {
 	case err := <-r.done:

@@ -97,9 +97,18 @@ func (s *Store) joining(id MemberID) *Joining {
 
 // RemoveMember takes a server out of the cluster, for good: its store ends with
 // ErrRemoved when it hears of it. etcd refuses when those who remain would not
-// be a majority that is connected.
+// be a majority that is connected. One that leads hands over first, so that
+// nobody waits for an election.
+//
+// A member does not remove itself: the answer would be lost with it.
 func (s *Store) RemoveMember(ctx context.Context, id MemberID) error {
 	err := s.alterMembers(ctx, func(ctx context.Context) error {
+		if id == MemberID(s.etcd.MemberID()) {
+			return fmt.Errorf("a server does not remove itself: ask another one")
+		}
+		if err := s.takeOver(ctx, id); err != nil {
+			return err
+		}
 		_, err := s.etcd.RemoveMember(ctx, uint64(id))
 		return err
 	})
@@ -111,6 +120,21 @@ func (s *Store) RemoveMember(ctx context.Context, id MemberID) error {
 	}
 	s.log.Info("removed a member", "id", id.String())
 	return nil
+}
+
+// takeOver makes this member lead etcd in the place of another, if that one
+// leads. It goes on without where that does not work: then there is an election.
+func (s *Store) takeOver(ctx context.Context, from MemberID) error {
+	self := s.etcd.Cluster().Member(s.etcd.MemberID())
+	if s.etcd.Leader() != types.ID(from) || self == nil || self.IsLearner {
+		return nil
+	}
+	soon, cancel := context.WithTimeout(ctx, s.cfg.rules().patience())
+	defer cancel()
+	if err := s.etcd.MoveLeader(soon, uint64(from), uint64(self.ID)); err != nil {
+		s.log.Warn("the leader that is removed does not hand over: there will be an election", "leader", from.String(), "err", err)
+	}
+	return ctx.Err()
 }
 
 // alterMembers tries a change of the members until etcd takes it.

@@ -197,7 +197,7 @@ func TestLeadRules(t *testing.T) {
 		{name: "nobody", was: lead{leader: 1, since: t0, leads: true}, after: time.Hour, rivals: true, since: time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			is := r.next(tt.was, t0.Add(tt.after), tt.leader, 1, tt.rivals, t0.Add(tt.after-tt.asked))
+			is := r.next(tt.was, t0.Add(tt.after), tt.leader, 1, tt.rivals, true, t0.Add(tt.after-tt.asked))
 			if is.leads != tt.leads || is.leader != tt.leader || !is.since.Equal(t0.Add(tt.since)) {
 				t.Errorf("got %+v", is)
 			}

@@ -52,10 +52,12 @@ func listenPeers(m *Members, dial time.Duration) (*peers, error) {
 
 // serve answers the other members until close, and those of clusters that are no
 // more.
-func (p *peers) serve(lg *zap.Logger, server *etcdserver.EtcdServer, inStep http.HandlerFunc, former []string) {
+func (p *peers) serve(lg *zap.Logger, server *etcdserver.EtcdServer, own map[string]http.HandlerFunc, former []string) {
 	mux := http.NewServeMux()
 	mux.Handle("/", dismiss(former, etcdhttp.NewPeerHandler(lg, server)))
-	mux.HandleFunc("GET "+inStepPath, inStep)
+	for path, serve := range own {
+		mux.HandleFunc("GET "+path, serve)
+	}
 	p.server = &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: rafthttp.ConnReadTimeout, ReadTimeout: 5 * time.Minute, // as etcd has it: a snapshot takes its time
@@ -96,21 +98,36 @@ func (p *peers) close() {
 
 // inStep asks a member whether it is in step.
 func (p *peers) inStep(ctx context.Context, m *membership.Member) bool {
+	return p.ask(ctx, m, inStepPath)
+}
+
+// ask asks a member what it answers with yes or no.
+func (p *peers) ask(ctx context.Context, m *membership.Member, path string) bool {
+	code, _ := p.get(ctx, m, path)
+	return code == http.StatusNoContent
+}
+
+// get returns what a member answers, 0 when it does not.
+func (p *peers) get(ctx context.Context, m *membership.Member, path string) (code int, text string) {
 	if len(m.PeerURLs) == 0 {
-		return false
+		return 0, ""
 	}
-	u, err := url.JoinPath(m.PeerURLs[0], inStepPath)
+	u, err := url.JoinPath(m.PeerURLs[0], path)
 	if err != nil {
-		return false
+		return 0, ""
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, http.NoBody)
 	if err != nil {
-		return false
+		return 0, ""
 	}
 	resp, err := p.client.RoundTrip(req)
 	if err != nil {
-		return false
+		return 0, ""
 	}
-	_ = resp.Body.Close() // it has none
-	return resp.StatusCode == http.StatusNoContent
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	if err != nil {
+		return 0, ""
+	}
+	return resp.StatusCode, string(b)
 }

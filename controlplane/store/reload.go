@@ -41,7 +41,7 @@ func (s *Store) reload(ctx context.Context, watch mvcc.WatchStream, ended mvcc.W
 		if sl == nil {
 			continue
 		}
-		events[i] = difference(sl.table, im.items[i], was)
+		events[i] = difference(sl.table, im.items[i], im.lost[i], was)
 		for _, e := range events[i] {
 			e.when = began
 			if e.Type == Deleted {
@@ -49,6 +49,10 @@ func (s *Store) reload(ctx context.Context, watch mvcc.WatchStream, ended mvcc.W
 			} else {
 				sl.table.put(e.Item)
 			}
+		}
+		sl.table.lost.Clear(false)
+		for _, l := range im.lost[i] {
+			sl.table.lose(l)
 		}
 		n += len(events[i])
 	}
@@ -60,6 +64,7 @@ func (s *Store) reload(ctx context.Context, watch mvcc.WatchStream, ended mvcc.W
 			sl.log.replace(events[i], im.version)
 		}
 	}
+	s.noteUnreadable()
 	s.met.reloads.Inc()
 	s.log.Warn("loaded all objects again: the history of their changes was gone",
 		"was", was.String(), "resourceVersion", im.version.String(), "changed", n, "took", time.Since(began))
@@ -69,8 +74,15 @@ func (s *Store) reload(ctx context.Context, watch mvcc.WatchStream, ended mvcc.W
 // difference is what makes a table the same as a list of items. First come the
 // deletions, at versions of no write that follow the table's; then the other
 // changes, at theirs. An object that was deleted and created again is both.
-func difference(t *table, items []*Item, was schema.ResourceVersion) []*Event {
+//
+// Those whose value cannot be read stay as they were; one that can be read at last
+// may have a version that others have passed.
+func difference(t *table, items []*Item, unreadable []*lost, was schema.ResourceVersion) []*Event {
 	is := make(map[schema.Key]*Item, len(items))
+	kept := make(map[schema.Key]bool, len(unreadable))
+	for _, l := range unreadable {
+		kept[l.key] = true
+	}
 	for _, it := range items {
 		is[it.Key] = it
 	}
@@ -78,6 +90,9 @@ func difference(t *table, items []*Item, was schema.ResourceVersion) []*Event {
 	before := map[schema.Key]*Item{}
 	t.items.Ascend(func(e *entry) bool {
 		now := is[e.key]
+		if kept[e.key] {
+			return true
+		}
 		if now != nil && now.Object.GetUID() == e.item.Object.GetUID() {
 			before[e.key] = e.item
 			return true
@@ -89,12 +104,19 @@ func difference(t *table, items []*Item, was schema.ResourceVersion) []*Event {
 		return true
 	})
 	for _, it := range items {
-		switch prev := before[it.Key]; {
-		case prev == nil:
-			changed = append(changed, &Event{Type: Added, Item: it})
-		case prev.Version != it.Version:
-			changed = append(changed, &Event{Type: Modified, Item: it, Prev: prev})
+		ev := &Event{Type: Added, Item: it, Prev: before[it.Key]}
+		switch {
+		case ev.Prev == nil:
+		case ev.Prev.Version != it.Version:
+			ev.Type = Modified
+		default:
+			continue
 		}
+		if it.Version <= was {
+			was++
+			ev.at = was
+		}
+		changed = append(changed, ev)
 	}
 	slices.SortFunc(changed, func(a, b *Event) int {
 		if a.Version() < b.Version() {

@@ -38,7 +38,7 @@ func TestDifference(t *testing.T) {
 				table.put(it)
 			}
 			var got []string
-			for _, e := range difference(table, tt.now, was) {
+			for _, e := range difference(table, tt.now, nil, was) {
 				got = append(got, fmt.Sprintf("%s %s %d.%d", e.Type, e.Item.Key.Name, e.Version().Main(), e.Version().Sub()))
 				if (e.Prev == nil) != (e.Type == Added) {
 					t.Errorf("%v of %v comes after %v", e.Type, e.Item.Key, e.Prev)

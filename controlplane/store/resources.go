@@ -69,7 +69,7 @@ func (s *Store) prepareChanges(ctx context.Context) error {
 		case c := <-s.changes:
 			if !c.remove && s.keys.Load().find(c.res) == nil {
 				// What fails here fails again, or is mended, at the final read.
-				c.ahead, _ = s.read(c, s.etcd.KV().Rev())
+				c.ahead, _, _ = s.read(c, s.etcd.KV().Rev())
 			}
 			select {
 			case s.prepared <- c:
@@ -91,6 +91,7 @@ func (s *Store) alter(c *change) error {
 			s.strays[c.res.StoragePrefix] = v
 			s.keys.Store(keys.without(i))
 			s.publish(v)
+			s.noteUnreadable()
 			keys.slots[i].log.close(fmt.Errorf("%w: %v", ErrNotKept, c.res))
 		}
 		return nil
@@ -101,7 +102,7 @@ func (s *Store) alter(c *change) error {
 	if i, taken := keys.byPrefix[c.res.StoragePrefix]; taken {
 		return fmt.Errorf("keep %v: %s%s holds %v", c.res, root, c.res.StoragePrefix, keys.slots[i].res)
 	}
-	items, err := s.read(c, v.Main())
+	items, unreadable, err := s.read(c, v.Main())
 	if err != nil {
 		return fmt.Errorf("load %v: %w", c.res, err)
 	}
@@ -109,27 +110,32 @@ func (s *Store) alter(c *change) error {
 	for _, it := range items {
 		sl.table.put(it)
 	}
+	for _, l := range unreadable {
+		sl.table.lose(l)
+	}
 	sl.log.start(min(max(s.strays[c.res.StoragePrefix], s.floor), v), v)
 	delete(s.strays, c.res.StoragePrefix)
 	s.keys.Store(keys.with(sl))
 	s.publish(v)
+	s.noteUnreadable()
 	return nil
 }
 
-// read returns the objects of a resource at an etcd revision, by etcd key.
-// Those that were read ahead and have not changed since are not decoded again.
-func (s *Store) read(c *change, rev int64) (map[string]*Item, error) {
+// read returns the objects of a resource at an etcd revision, by etcd key,
+// and those that cannot be read. Those that were read ahead and have not changed
+// since are not decoded again.
+func (s *Store) read(c *change, rev int64) (map[string]*Item, []*lost, error) {
 	// etcd tells its watchers of a revision a moment before it is readable.
 	for s.etcd.KV().Rev() < rev {
 		if c.ctx.Err() != nil {
-			return nil, c.ctx.Err()
+			return nil, nil, c.ctx.Err()
 		}
 		time.Sleep(10 * time.Microsecond)
 	}
 	prefix := root + c.res.StoragePrefix
 	got, err := s.etcd.KV().Range(c.ctx, []byte(prefix+"/"), []byte(prefix+"0"), mvcc.RangeOptions{Rev: rev})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// As decode of the keyspace will do it.
 	space := newKeyspace([]*schema.Resource{c.res}, 0)
@@ -143,11 +149,11 @@ func (s *Store) read(c *change, rev int64) (map[string]*Item, error) {
 		} else if _, _, ok := space.decode(kv.Key); !ok {
 			kv.Value = nil
 		} else if kv.Version, err = subs.of(string(kv.Key), kv.ModRevision); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if s.etcd.KV().FirstRev() > rev { // parts of it may be gone
-		return nil, mvcc.ErrCompacted
+		return nil, nil, mvcc.ErrCompacted
 	}
 	errs := make([]error, len(items))
 	inParallel(len(items), func(i int) {
@@ -163,14 +169,18 @@ func (s *Store) read(c *change, rev int64) (map[string]*Item, error) {
 		items[i] = newItem(c.res, o, schema.NewResourceVersion(kv.ModRevision, kv.Version))
 	})
 	out := make(map[string]*Item, len(items))
+	var unreadable []*lost
 	for i, it := range items {
 		if errs[i] != nil {
-			s.undecodable(string(got.KVs[i].Key), errs[i])
+			kv := got.KVs[i]
+			s.undecodable(string(kv.Key), errs[i])
+			_, name, _ := space.decode(kv.Key)
+			unreadable = append(unreadable, &lost{key: name, version: schema.NewResourceVersion(kv.ModRevision, kv.Version), err: errs[i]})
 		} else if it != nil {
 			out[string(got.KVs[i].Key)] = it
 		}
 	}
-	return out, nil
+	return out, unreadable, nil
 }
 
 // subRevisions finds the sub revisions of keys, which etcd's range does not tell.

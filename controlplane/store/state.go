@@ -24,6 +24,7 @@ type state struct {
 // frozen is one resource of a state.
 type frozen struct {
 	items, owners, orphans, nodes tree
+	lost                          lostTree
 }
 
 type tree = *btree.BTreeG[*entry]
@@ -58,17 +59,21 @@ type table struct {
 	// owners by the UID of the controller, orphans by the namespace of what could
 	// have one, nodes by spec.nodeName of pods.
 	owners, orphans, nodes tree
-	dirty                  bool
+	// lost are the keys whose newest value cannot be read. What is in the trees of
+	// such a key is the state before.
+	lost  lostTree
+	dirty bool
 }
 
 func newTable(r *schema.Resource) *table {
 	empty := func() tree { return btree.NewG(degree, lessEntry) }
-	return &table{res: r, items: empty(), owners: empty(), orphans: empty(), nodes: empty()}
+	return &table{res: r, items: empty(), owners: empty(), orphans: empty(), nodes: empty(), lost: newLostTree()}
 }
 
 // put stores an item and returns the one before.
 func (t *table) put(it *Item) *Item {
 	t.dirty = true
+	t.regain(it.Key)
 	var prev *Item
 	if e, ok := t.items.ReplaceOrInsert(&entry{key: it.Key, item: it}); ok {
 		prev = e.item
@@ -81,6 +86,7 @@ func (t *table) put(it *Item) *Item {
 
 // remove drops an item and returns it.
 func (t *table) remove(key schema.Key) *Item {
+	t.regain(key)
 	e, ok := t.items.Delete(&entry{key: key})
 	if !ok {
 		return nil
@@ -141,7 +147,7 @@ var nothing = newTable(nil).freeze()
 
 func (t *table) freeze() *frozen {
 	t.dirty = false
-	return &frozen{items: t.items.Clone(), owners: t.owners.Clone(), orphans: t.orphans.Clone(), nodes: t.nodes.Clone()}
+	return &frozen{items: t.items.Clone(), owners: t.owners.Clone(), orphans: t.orphans.Clone(), nodes: t.nodes.Clone(), lost: t.lost.Clone()}
 }
 
 // freeze makes a state out of the tables: clones of those that changed, and of

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +43,8 @@ type Config struct {
 
 	// Tick of raft, of which an election takes two, and among members ten.
 	// Default 20 ms: a single member has nobody to compete with, and the tick is
-	// idle CPU. Among members 100 ms, the same for all of them.
+	// idle CPU. Among members 60 ms, the same for all of them: ten are far more than
+	// a heartbeat takes between machines, and than a disk takes that is well.
 	Tick time.Duration
 	// CompactEvery is how often history older than that is dropped. Default 5 m.
 	CompactEvery time.Duration
@@ -57,6 +59,13 @@ type Config struct {
 	// resume, and EventAge for how long at most. Default 8,192, 2 m.
 	EventLog int
 	EventAge time.Duration
+	// EventTTL is how long an Event is kept after it was seen last; 0 keeps it.
+	EventTTL time.Duration
+	// MaxEvents is how many Events are kept; the oldest go first, each namespace
+	// has the same share. Default 20,000.
+	MaxEvents int
+
+	expireEvery time.Duration // in tests
 }
 
 func (c Config) withDefaults() Config {
@@ -71,7 +80,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	if c.Members != nil {
-		def(&c.Tick, 100*time.Millisecond)
+		def(&c.Tick, 60*time.Millisecond)
 	}
 	def(&c.Tick, 20*time.Millisecond)
 	def(&c.CompactEvery, 5*time.Minute)
@@ -79,6 +88,8 @@ func (c Config) withDefaults() Config {
 	num(&c.MaxTxnBytes, defaultMaxTxnBytes)
 	num(&c.MaxTxnWrites, defaultMaxTxnWrites)
 	num(&c.EventLog, 8192)
+	num(&c.MaxEvents, 20_000)
+	def(&c.expireEvery, expireEvery)
 	if c.QuotaBytes == 0 {
 		c.QuotaBytes = 8 << 30
 	}
@@ -132,6 +143,15 @@ type Store struct {
 
 	alterMu sync.Mutex // for changes of the members
 
+	// crowded is why all servers refuse puts now.
+	crowded atomic.Pointer[string]
+
+	lostValues atomic.Int64  // that cannot be read, as of the state
+	fitness    chan struct{} // wakes who decides whether this member may lead
+	rereadNow  chan struct{}
+	resealNow  chan struct{}
+	regained   chan []found
+
 	mu      sync.Mutex
 	pending map[string][]*pendingWrite // by etcd key: writes on their way
 }
@@ -149,13 +169,17 @@ func New(cfg Config) *Store {
 	cfg = cfg.withDefaults()
 	s := &Store{
 		cfg: cfg, log: cfg.Log, met: cfg.Metrics,
-		ready:    make(chan struct{}),
-		done:     make(chan struct{}),
-		changes:  make(chan *change),
-		prepared: make(chan *change),
-		strays:   map[string]schema.ResourceVersion{},
-		pending:  map[string][]*pendingWrite{},
-		room:     roomGuard{dir: cfg.Dir, reserve: cfg.ReserveBytes, quota: cfg.QuotaBytes},
+		ready:     make(chan struct{}),
+		done:      make(chan struct{}),
+		changes:   make(chan *change),
+		prepared:  make(chan *change),
+		fitness:   make(chan struct{}, 1),
+		rereadNow: make(chan struct{}, 1),
+		resealNow: make(chan struct{}, 1),
+		regained:  make(chan []found),
+		strays:    map[string]schema.ResourceVersion{},
+		pending:   map[string][]*pendingWrite{},
+		room:      roomGuard{dir: cfg.Dir, reserve: cfg.ReserveBytes, quota: cfg.QuotaBytes},
 	}
 	s.keys.Store(newKeyspace(cfg.Resources, cfg.EventLog))
 	s.state.Store(s.freeze(0, nil))
@@ -175,7 +199,7 @@ func (s *Store) Ready() <-chan struct{} { return s.ready }
 func (s *Store) Run(ctx context.Context) error {
 	defer s.close()
 	began := time.Now()
-	e, err := openEtcd(ctx, s.cfg, s.serveInStep)
+	e, err := openEtcd(ctx, s.cfg, map[string]http.HandlerFunc{inStepPath: s.serveInStep, fitPath: s.serveFit, roomPath: s.serveRoom})
 	if err != nil {
 		return fmt.Errorf("open etcd in %s: %w", s.cfg.Dir, err)
 	}
@@ -183,6 +207,11 @@ func (s *Store) Run(ctx context.Context) error {
 	defer s.unlead() // before another can lead
 	s.etcd, s.peers = e.server, e.peers
 	opened := time.Now()
+	if m := s.cfg.Members; m != nil && !m.unchecked {
+		if err := s.compare(ctx); err != nil {
+			return err
+		}
+	}
 
 	rev, err := s.load()
 	if err != nil {
@@ -201,10 +230,16 @@ func (s *Store) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.follow(ctx, watch) })
 	if e.peers != nil {
-		g.Go(func() error { return s.followLead(ctx) })
+		g.Go(func() error { return s.handOverLoop(ctx) })
+		g.Go(func() error { return s.watchAlarms(ctx) })
 		g.Go(func() error { return s.confirmLead(ctx) })
 		g.Go(func() error { return s.promoteLoop(ctx) })
 	}
+	g.Go(func() error { return s.followLead(ctx) })
+	g.Go(func() error { return s.WhileLeading(ctx, s.expireLoop) })
+	g.Go(func() error { return s.rereadLoop(ctx) })
+	g.Go(func() error { return s.roomLoop(ctx) })
+	g.Go(func() error { return s.WhileLeading(ctx, s.reseal) })
 	g.Go(func() error { return s.prepareChanges(ctx) })
 	g.Go(func() error { return s.compactLoop(ctx) })
 	g.Go(func() error { return e.wait(ctx) })

@@ -8,6 +8,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
+	"go.etcd.io/raft/v3"
 
 	"github.com/writ-os/writ/schema"
 )
@@ -38,8 +39,8 @@ type pendingWrite struct {
 // the copy has them: the stored items in the order of the writes, of deleted
 // ones the last state (nil if an unconditional delete found none).
 //
-// A precondition that does not hold gives a *ConflictError. No two writes may
-// have the same key.
+// A precondition that does not hold gives a *ConflictError, a resource that has
+// unreadable values an *UnreadableError. No two writes may have the same key.
 func (s *Store) Txn(ctx context.Context, writes []Write) ([]*Item, error) {
 	if len(writes) == 0 {
 		return nil, nil
@@ -48,6 +49,9 @@ func (s *Store) Txn(ctx context.Context, writes []Write) ([]*Item, error) {
 		return nil, err
 	}
 	began := time.Now()
+	if err := s.readable(writes); err != nil {
+		return nil, err
+	}
 	keys, pending, err := s.prepare(writes)
 	if err != nil {
 		return nil, err
@@ -61,7 +65,7 @@ func (s *Store) Txn(ctx context.Context, writes []Write) ([]*Item, error) {
 	}
 	// It is decided: what remains takes no longer than the copy needs.
 	if err := s.WaitFor(context.WithoutCancel(ctx), schema.NewResourceVersion(resp.Header.Revision, 0)); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: it was decided, and this server ended: %w", ErrUnknownOutcome, err)
 	}
 	if !resp.Succeeded {
 		s.met.conflicts.Inc()
@@ -109,6 +113,9 @@ func (s *Store) prepare(writes []Write) ([]string, []*pendingWrite, error) {
 		return nil, nil, &TooLargeError{Bytes: size, MaxBytes: s.cfg.MaxTxnBytes}
 	}
 	if puts {
+		if why := s.crowded.Load(); why != nil && *why != "" {
+			return nil, nil, s.Full()
+		}
 		if err := s.room.take(int64(size), s.etcd.Backend().SizeInUse); err != nil {
 			return nil, nil, err
 		}
@@ -213,9 +220,29 @@ func whole(writes []Write, items []*Item) error {
 	return nil
 }
 
+// readable refuses writes of resources that have values which cannot be read:
+// nobody knows what they would be written over.
+func (s *Store) readable(writes []Write) error {
+	v := s.View()
+	var last *schema.Resource
+	for _, w := range writes {
+		if w.Resource == last {
+			continue
+		}
+		if err := v.Unreadable(w.Resource); err != nil {
+			return err
+		}
+		last = w.Resource
+	}
+	return nil
+}
+
 // conflict finds the first write whose precondition does not hold.
 func (s *Store) conflict(writes []Write) error {
 	v := s.View()
+	if err := s.readable(writes); err != nil {
+		return err
+	}
 	for i, w := range writes {
 		var have schema.ResourceVersion
 		if it := v.Get(w.Resource, w.Key); it != nil {
@@ -225,7 +252,7 @@ func (s *Store) conflict(writes []Write) error {
 			return &ConflictError{Index: i, Resource: w.Resource, Key: w.Key}
 		}
 	}
-	// It changed and changed back, or its value cannot be read.
+	// It changed and changed back.
 	return &ConflictError{Index: 0, Resource: writes[0].Resource, Key: writes[0].Key}
 }
 
@@ -238,10 +265,12 @@ func (s *Store) explain(err error) error {
 		return fmt.Errorf("%w: this server is far behind the others", ErrUnavailable)
 	case errors.Is(err, etcderrors.ErrNoSpace):
 		return fmt.Errorf("%w: the database has reached its quota", ErrNoSpace)
+	case errors.Is(err, etcderrors.ErrCorrupt):
+		return fmt.Errorf("%w: the data of a server is damaged, and writes are refused until it has ended", ErrUnavailable)
 	case errors.Is(err, etcderrors.ErrRequestTooLarge):
 		return &TooLargeError{Bytes: s.cfg.MaxTxnBytes + 1, MaxBytes: s.cfg.MaxTxnBytes}
-	case errors.Is(err, etcderrors.ErrStopped):
-		return ErrClosed
+	case errors.Is(err, etcderrors.ErrStopped), errors.Is(err, raft.ErrStopped):
+		return fmt.Errorf("%w: this server ended meanwhile", ErrUnknownOutcome) // it may be on its way to the others
 	case errors.Is(err, etcderrors.ErrTimeout), errors.Is(err, etcderrors.ErrTimeoutDueToLeaderFail),
 		errors.Is(err, etcderrors.ErrTimeoutDueToConnectionLost), errors.Is(err, etcderrors.ErrCanceled),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,14 +18,27 @@ type Sealer interface {
 	Seal(r *schema.Resource, key string, plain []byte) ([]byte, error)
 	// Open takes back what Seal has made, now or with an older key. Values that
 	// were never sealed come back as they are.
-	Open(r *schema.Resource, key string, sealed []byte) ([]byte, error)
+	// stale says that Seal would make something else of it now: with another key, or
+	// of a value that was never sealed.
+	Open(r *schema.Resource, key string, sealed []byte) (plain []byte, stale bool, err error)
 }
 
 // plain is the Sealer of a store that has none.
 type plain struct{}
 
 func (plain) Seal(_ *schema.Resource, _ string, value []byte) ([]byte, error) { return value, nil }
-func (plain) Open(_ *schema.Resource, _ string, value []byte) ([]byte, error) { return value, nil }
+
+// Open says what is missing instead of that a value is no object.
+func (plain) Open(_ *schema.Resource, _ string, value []byte) ([]byte, bool, error) {
+	if bytes.HasPrefix(value, []byte(encrypted)) {
+		by := keyOf(value)
+		return nil, false, fmt.Errorf("it is encrypted (%.120q), and this server has no encryption configuration", by)
+	}
+	return value, false, nil
+}
+
+// encrypted begins what Kubernetes encrypts.
+const encrypted = "k8s:enc:"
 
 // encodeValue writes an object as a Kubernetes API server stores it, without
 // its resourceVersion. The object stays as it is.
@@ -70,4 +84,11 @@ func dynamic(r *schema.Resource) bool {
 	}
 	_, ok := r.New().(*unstructured.Unstructured)
 	return ok
+}
+
+// keyOf is the beginning of an encrypted value, which names the provider and the
+// key: k8s:enc:<provider>:<version>:<key>:
+func keyOf(value []byte) string {
+	parts := bytes.SplitN(value[:min(len(value), 256)], []byte(":"), 6)
+	return string(bytes.Join(parts[:min(len(parts), 5)], []byte(":")))
 }

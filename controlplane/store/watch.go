@@ -1,9 +1,11 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/writ-os/writ/schema"
 )
@@ -64,6 +66,30 @@ func (s *Store) watch(r *schema.Resource, from schema.ResourceVersion, keep bool
 		w.pump(s.met)
 	}()
 	return w, nil
+}
+
+// publishing is how long the events of a state may come after it at most, but for
+// a processor that is not given to the one who publishes.
+const publishing = 100 * time.Microsecond
+
+// Between returns the events of a resource after one version and up to another,
+// which the copy has reached. It returns ErrExpired when they are no longer kept.
+func (s *Store) Between(ctx context.Context, r *schema.Resource, from, to schema.ResourceVersion) ([]*Event, error) {
+	sl := s.keys.Load().find(r)
+	if sl == nil {
+		return nil, fmt.Errorf("%w: %v", ErrNotKept, r)
+	}
+	for {
+		events, through, err := sl.log.between(from, to)
+		if err != nil || through >= to {
+			return events, err
+		}
+		select { // the state was published just now, and its events follow
+		case <-time.After(publishing):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // Events delivers batches of events, none of them empty. It is closed when the
