@@ -22,11 +22,14 @@ type Reconciler interface {
 	Reconcile(ctx context.Context, key schema.Key) (Result, error)
 }
 
-// Result says when to call again without an event.
+// Result says when to call again without an event: never for 0, at once for a
+// time that is past. Who asks for that again and again without having written
+// or heard of anything is held back (package pace).
 type Result struct{ RequeueAfter time.Duration }
 
 // Watch says which events of a resource wake which keys. A nil Map means the
-// key of the object itself.
+// key of the object itself. The first watch of a reconciler is that of the
+// objects whose keys it is called with.
 type Watch struct {
 	Resource *schema.Resource
 	Map      func(client.Event) []schema.Key

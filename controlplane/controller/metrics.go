@@ -22,6 +22,8 @@ type Metrics struct {
 	panics   *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	active   *prometheus.GaugeVec
+	idle     *prometheus.CounterVec
+	busy     *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics of the controllers of a process.
@@ -43,6 +45,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		seconds:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "controller_runtime_reconcile_time_seconds", Help: "Length of time per reconciliation per controller", Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12)}, byController),
 		active:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "controller_runtime_active_workers", Help: "Number of currently used workers per controller"}, byController),
 	}
+	m.idle = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "writ_loop_idle_wakes_total", Help: "Wakes held back because a loop asked for the next round at once, again and again, without any effect"}, []string{"loop"})
+	m.busy = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "writ_loop_busy_rests_total", Help: "Rounds put off because a loop woke itself a thousand times without a pause"}, []string{"loop"})
+	reg.MustRegister(m.idle, m.busy)
 	reg.MustRegister(m.depth, m.adds, m.retries, m.waits, m.works, m.total, m.errors, m.terminal, m.panics, m.seconds, m.active)
 	return m
 }
@@ -52,6 +57,7 @@ type queueMetrics struct {
 	depth         prometheus.Gauge
 	adds, retries prometheus.Counter
 	waits, works  prometheus.Observer
+	idle, busy    prometheus.Counter
 }
 
 // queue returns the metrics of one queue. running reports the work in hand; it
@@ -70,6 +76,7 @@ func (m *Metrics) queue(name string, running func() (sum, longest time.Duration)
 	return &queueMetrics{
 		depth: m.depth.WithLabelValues(name), adds: m.adds.WithLabelValues(name), retries: m.retries.WithLabelValues(name),
 		waits: m.waits.WithLabelValues(name), works: m.works.WithLabelValues(name),
+		idle: m.idle.WithLabelValues(name), busy: m.busy.WithLabelValues(name),
 	}
 }
 
@@ -82,6 +89,18 @@ func (m *queueMetrics) added() {
 func (m *queueMetrics) retried() {
 	if m != nil {
 		m.retries.Inc()
+	}
+}
+
+func (m *queueMetrics) idled() {
+	if m != nil {
+		m.idle.Inc()
+	}
+}
+
+func (m *queueMetrics) rested() {
+	if m != nil {
+		m.busy.Inc()
 	}
 }
 

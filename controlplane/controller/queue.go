@@ -24,10 +24,18 @@ type queue struct {
 	wake    *sync.Cond
 	closed  bool
 	order   []schema.Key
-	waiting map[schema.Key]time.Time // since when; in order, or held back by active
-	active  map[schema.Key]time.Time // since when a worker has it
+	waiting map[schema.Key]mark // in order, or held back by active or by a rest
+	active  map[schema.Key]mark // those that a worker has
 	fails   map[schema.Key]int
+	loops   map[schema.Key]*loop
 	timers  map[schema.Key]*timer
+}
+
+// mark is since when a key is somewhere, and whether an event brought it there:
+// else its own timer did.
+type mark struct {
+	since time.Time
+	event bool
 }
 
 // timer brings a key back later.
@@ -38,45 +46,76 @@ type timer struct {
 
 func newQueue() *queue {
 	q := &queue{
-		waiting: map[schema.Key]time.Time{},
-		active:  map[schema.Key]time.Time{},
+		waiting: map[schema.Key]mark{},
+		active:  map[schema.Key]mark{},
 		fails:   map[schema.Key]int{},
+		loops:   map[schema.Key]*loop{},
 		timers:  map[schema.Key]*timer{},
 	}
 	q.wake = sync.NewCond(&q.mu)
 	return q
 }
 
-// add lets a worker have the key as soon as one is free.
+// add lets a worker have the key as soon as one is free, for an event.
 func (q *queue) add(key schema.Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.addLocked(key)
+	q.addLocked(key, true)
 }
 
-func (q *queue) addLocked(key schema.Key) {
+// look is add without an event.
+func (q *queue) look(key schema.Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.addLocked(key, false)
+}
+
+func (q *queue) addLocked(key schema.Key, event bool) {
 	if q.closed {
 		return
 	}
-	if _, ok := q.waiting[key]; ok {
+	if m, ok := q.waiting[key]; ok {
+		q.waiting[key] = mark{m.since, m.event || event}
 		return
 	}
-	q.waiting[key] = time.Now()
+	q.waiting[key] = mark{time.Now(), event}
 	q.metrics.added()
-	if _, ok := q.active[key]; ok {
-		return // done puts it in order
+	if _, ok := q.active[key]; !ok { // else done lets it enter
+		q.enter(key)
 	}
-	q.order = append(q.order, key)
-	q.metrics.setDepth(len(q.order))
-	q.wake.Signal()
+}
+
+// enter puts a waiting key in order, now or after the rest that it needs.
+func (q *queue) enter(key schema.Key) {
+	rest := q.loops[key].rest(time.Now())
+	if rest <= 0 {
+		q.order = append(q.order, key)
+		q.metrics.setDepth(len(q.order))
+		q.wake.Signal()
+		return
+	}
+	q.metrics.rested()
+	time.AfterFunc(rest, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if _, ok := q.waiting[key]; ok && !q.closed {
+			q.order = append(q.order, key)
+			q.metrics.setDepth(len(q.order))
+			q.wake.Signal()
+		}
+	})
 }
 
 // addAfter adds the key later; of several times the earliest counts.
 func (q *queue) addAfter(key schema.Key, d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.addAfterLocked(key, d)
+}
+
+func (q *queue) addAfterLocked(key schema.Key, d time.Duration) {
 	if d <= 0 {
-		q.addLocked(key)
+		q.addLocked(key, false)
 		return
 	}
 	if q.closed {
@@ -101,7 +140,23 @@ func (q *queue) expire(key schema.Key, t *timer) {
 		return
 	}
 	delete(q.timers, key)
-	q.addLocked(key)
+	q.addLocked(key, false)
+}
+
+// again adds the key when its round, which went well, has asked for: at once
+// where that is past. A key that asks for another round again and again, has
+// written nothing and heard of nothing, is held back; held says so.
+func (q *queue) again(key schema.Key, d time.Duration, wrote bool) (held bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	effect := wrote || q.active[key].event || q.waiting[key].event
+	now := time.Now()
+	wake, held := q.loop(key).guard.Next(now, now.Add(d), effect)
+	if held {
+		q.metrics.idled()
+	}
+	q.addAfterLocked(key, wake.Sub(now))
+	return held
 }
 
 // retry adds the key after the back-off of its failures in a row.
@@ -141,11 +196,13 @@ func (q *queue) get() (schema.Key, bool) {
 	}
 	key := q.order[0]
 	q.order = q.order[1:]
-	since := q.waiting[key]
+	m := q.waiting[key]
 	delete(q.waiting, key)
-	q.active[key] = time.Now()
+	now := time.Now()
+	q.active[key] = mark{now, m.event}
+	q.loop(key).begin(now)
 	q.metrics.setDepth(len(q.order))
-	q.metrics.waited(time.Since(since))
+	q.metrics.waited(now.Sub(m.since))
 	return key, true
 }
 
@@ -153,12 +210,12 @@ func (q *queue) get() (schema.Key, bool) {
 func (q *queue) done(key schema.Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.metrics.worked(time.Since(q.active[key]))
+	now := time.Now()
+	q.metrics.worked(now.Sub(q.active[key].since))
 	delete(q.active, key)
+	q.loop(key).ended = now
 	if _, ok := q.waiting[key]; ok {
-		q.order = append(q.order, key)
-		q.metrics.setDepth(len(q.order))
-		q.wake.Signal()
+		q.enter(key)
 	}
 }
 
@@ -167,8 +224,8 @@ func (q *queue) done(key schema.Key) {
 func (q *queue) running() (sum, longest time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, since := range q.active {
-		d := time.Since(since)
+	for _, m := range q.active {
+		d := time.Since(m.since)
 		sum += d
 		longest = max(longest, d)
 	}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // Config is what runs a reconciler.
@@ -26,6 +28,9 @@ type Config struct {
 	// Catalog. May be nil.
 	Custom  func(stored *schema.Resource) Watch
 	Catalog *schema.Live
+	// Look is the mean time between two looks at all objects of the first watch,
+	// for the wake that was missed. Default 15 minutes; negative: never.
+	Look time.Duration
 	// Workers is how many keys are reconciled at a time. Default 1.
 	Workers int
 	Log     *slog.Logger
@@ -44,6 +49,9 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	if cfg.Workers < 1 {
 		cfg.Workers = 1
+	}
+	if cfg.Look == 0 {
+		cfg.Look = lookPeriod
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -78,6 +86,12 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	if c.cfg.Custom != nil {
 		g.Go(func() error { return c.followCatalog(ctx) })
+	}
+	if c.cfg.Look > 0 {
+		g.Go(func() error {
+			c.lookAgain(ctx)
+			return nil
+		})
 	}
 	return g.Wait()
 }
@@ -122,13 +136,16 @@ func (c *Controller) followCatalog(ctx context.Context) error {
 
 // wake queues the keys that an event concerns.
 func (c *Controller) wake(w Watch, ev client.Event) {
-	if w.Map == nil {
-		c.queue.add(schema.KeyOf(ev.Object))
-		return
-	}
-	for _, key := range w.Map(ev) {
+	for _, key := range w.keys(ev) {
 		c.queue.add(key)
 	}
+}
+
+func (w Watch) keys(ev client.Event) []schema.Key {
+	if w.Map == nil {
+		return []schema.Key{schema.KeyOf(ev.Object)}
+	}
+	return w.Map(ev)
 }
 
 func (c *Controller) work(ctx context.Context) {
@@ -145,12 +162,15 @@ func (c *Controller) work(ctx context.Context) {
 // reconcile asks once and decides when to ask again.
 func (c *Controller) reconcile(ctx context.Context, key schema.Key) {
 	end := c.metrics.begin()
-	res, err := c.guarded(ctx, key)
+	noting, wrote := withEffect(ctx)
+	res, err := c.guarded(noting, key)
 	switch {
-	case err == nil && res.RequeueAfter > 0:
+	case err == nil && res.RequeueAfter != 0:
 		end("requeue_after")
 		c.queue.forget(key)
-		c.queue.addAfter(key, res.RequeueAfter)
+		if c.queue.again(key, res.RequeueAfter, wrote.Load()) {
+			c.cfg.Log.Debug("reconcile without effect held back", "key", key.String())
+		}
 	case err == nil:
 		end("success")
 		c.queue.forget(key)
@@ -168,9 +188,10 @@ func (c *Controller) reconcile(ctx context.Context, key schema.Key) {
 	}
 }
 
-// level is lower for the conflicts of daily life, which the retry mends.
+// level is lower for the conflicts of daily life, which the retry mends, and for
+// what Git keeps, which it does not.
 func level(err error) slog.Level {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, "NamespaceTerminating") {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, "NamespaceTerminating") || apierrors.HasStatusCause(err, v1alpha1.DeclaredCause) {
 		return slog.LevelDebug
 	}
 	return slog.LevelWarn

@@ -103,7 +103,7 @@ func TestBackoff(t *testing.T) {
 			}
 			return Result{}, errors.New("no")
 		}}
-		_, c := run(t, s, Config{}, configMap("a"))
+		_, c := run(t, s, Config{Look: -1}, configMap("a"))
 		time.Sleep(3 * time.Hour)
 		calls := s.seen()
 		if len(calls) != 26 {
@@ -229,7 +229,7 @@ func value(t *testing.T, reg *prometheus.Registry, name string) float64 {
 func TestTerminalErrorIsNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &spy{answer: func(int, schema.Key) (Result, error) { return Result{}, Terminal(errors.New("never")) }}
-		f, _ := run(t, s, Config{}, configMap("a"))
+		f, _ := run(t, s, Config{Look: -1}, configMap("a"))
 		time.Sleep(time.Hour)
 		if n := len(s.seen()); n != 1 {
 			t.Errorf("%d calls", n)

@@ -64,10 +64,16 @@ type Config struct {
 	// Server is the URL at which machines that join find the API server; "" leaves
 	// it to others to publish one.
 	Server string
+	// Servers are the URLs of all servers that are there, and ServersAgain how often
+	// they are looked at; nil and 0 while this server is alone.
+	Servers      func() []string
+	ServersAgain time.Duration
 	// ServerInside is the URL by which pods find it.
 	ServerInside string
-	// PodCIDR is the range of pod addresses. Default 10.244.0.0/16.
+	// PodCIDR is the range of pod addresses. Default nodeipam.DefaultPodCIDR.
 	PodCIDR netip.Prefix
+	// NodeCIDRMaskSize is the prefix length of one node's range. Default 24.
+	NodeCIDRMaskSize int
 	// NodeGrace is how long a node may be silent. Default 40 s.
 	NodeGrace time.Duration
 	// Certificates signs and approves requests; without Sign nobody does.
@@ -91,6 +97,11 @@ type Certificates struct {
 	Node    func(csr *certificatesv1.CertificateSigningRequest) (commonName string, ok bool)
 	Allowed func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, subresource string) (bool, error)
 	Serving func(csr *certificatesv1.CertificateSigningRequest) (node string, hosts []string, ok bool)
+	// Barred says why no node may serve as a host, Reserved why none may have a
+	// name; "" they may.
+	Barred, Reserved func(string) string
+	// Server says whether a name is that of a server's machine.
+	Server func(node string) bool
 }
 
 // Tokens is what the controllers of tokens need of those who check them.
@@ -134,7 +145,7 @@ func all(cfg Config) *set {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &set{cfg: cfg, tools: controller.Tools{Client: cfg.Client, Cache: cfg.Cache, Clock: cfg.Now}}
+	s := &set{cfg: cfg, tools: controller.Tools{Client: controller.Noting(cfg.Client), Cache: cfg.Cache, Clock: cfg.Now}}
 	s.workloads()
 	s.network()
 	s.nodes()
@@ -194,7 +205,7 @@ func (s *set) nodes() {
 	c := s.cfg
 	s.add("nodelifecycle", 4, nodelifecycle.New(nodelifecycle.Config{Tools: s.recording("node-controller"), Grace: c.NodeGrace}))
 	s.add("tainteviction", 4, tainteviction.New(s.recording("taint-eviction-controller")))
-	s.add("nodeipam", 1, nodeipam.New(nodeipam.Config{Tools: s.recording("cidrAllocator"), PodCIDR: c.PodCIDR}))
+	s.add("nodeipam", 1, nodeipam.New(nodeipam.Config{Tools: s.recording("cidrAllocator"), PodCIDR: c.PodCIDR, NodeBits: c.NodeCIDRMaskSize}))
 	s.add("nodepool", 1, nodepool.New(s.recording("nodepool-controller")))
 	s.add("podgc", 1, podgc.New(podgc.Config{Tools: s.tools}))
 }
@@ -220,8 +231,8 @@ func (s *set) certificates() {
 		return
 	}
 	s.add("csrsigning", 2, certificates.NewSigner(certificates.SignerConfig{Tools: s.tools, Sign: c.Certificates.Sign}))
-	s.add("csrservingapproving", 2, certificates.NewServingApprover(certificates.ServingConfig{Tools: s.tools, Node: c.Certificates.Serving}))
-	s.add("csrapproving", 2, certificates.NewApprover(certificates.ApproverConfig{Tools: s.tools, Node: c.Certificates.Node, Allowed: c.Certificates.Allowed}))
+	s.add("csrservingapproving", 2, certificates.NewServingApprover(certificates.ServingConfig{Tools: s.tools, Node: c.Certificates.Serving, Barred: c.Certificates.Barred}))
+	s.add("csrapproving", 2, certificates.NewApprover(certificates.ApproverConfig{Tools: s.tools, Node: c.Certificates.Node, Allowed: c.Certificates.Allowed, Reserved: c.Certificates.Reserved, Server: c.Certificates.Server}))
 }
 
 func (s *set) tokens() {
@@ -231,7 +242,8 @@ func (s *set) tokens() {
 		s.add("legacytokencleaner", 1, legacytokencleaner.New(legacytokencleaner.Config{Tools: s.tools}))
 	}
 	if c.Server != "" {
-		s.add("clusterinfo", 1, clusterinfo.New(clusterinfo.Config{Tools: s.tools, Server: c.Server, Inside: c.ServerInside, CA: c.CA}))
+		s.add("clusterinfo", 1, clusterinfo.New(clusterinfo.Config{Tools: s.tools, Server: c.Server, Inside: c.ServerInside, CA: c.CA,
+			Servers: c.Servers, Again: c.ServersAgain}))
 	}
 	if c.Tokens.Signed != nil {
 		s.add("bootstrapsigner", 1, bootstrapsigner.New(bootstrapsigner.Config{Tools: s.tools, Signed: c.Tokens.Signed}))

@@ -25,7 +25,7 @@ type Reconciler interface {
 
 // Tools are those of a reconciler over a server in this process.
 func Tools(b client.Backend) controller.Tools {
-	return controller.Tools{Client: b, Cache: b.Cache()}
+	return controller.Tools{Client: controller.Noting(b), Cache: b.Cache()}
 }
 
 // Start runs a reconciler until stop is called, or the test is over.

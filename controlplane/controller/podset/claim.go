@@ -21,7 +21,8 @@ import (
 // Claim returns the objects of a resource that belong to an owner. It adopts
 // those without a controller that the selector matches, and releases those of
 // the owner that it no longer matches. An owner that is being deleted keeps
-// what it has.
+// what it has. What Git declares is not adopted: the owner could delete it, and
+// Git would make it anew, without end.
 func Claim[T schema.Object](ctx context.Context, c client.Interface, cache client.Cache, owner schema.Object, sel labels.Selector) ([]T, error) {
 	r := schema.ResourceFor[T]()
 	var mine []T
@@ -89,10 +90,23 @@ func claim(owner, o schema.Object, sel labels.Selector) decision {
 		return claimed
 	case ref != nil && owner.GetDeletionTimestamp() == nil:
 		return toRelease
-	case ref == nil && matches && owner.GetDeletionTimestamp() == nil && o.GetDeletionTimestamp() == nil:
+	case ref == nil && matches && owner.GetDeletionTimestamp() == nil && o.GetDeletionTimestamp() == nil && !declared(o):
 		return toAdopt
 	}
 	return ignored
+}
+
+// gitManager is the field manager of what Git declares.
+const gitManager = "writ"
+
+// declared says whether Git declares an object.
+func declared(o schema.Object) bool {
+	for _, m := range o.GetManagedFields() {
+		if m.Manager == gitManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // liveCheck asks the server, not the cache, whether the owner still lives,

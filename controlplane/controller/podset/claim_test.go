@@ -61,3 +61,30 @@ func TestClaim(t *testing.T) {
 		t.Errorf("%d pods refer to the owner, want 4", n)
 	}
 }
+
+// TestClaimLeavesWhatGitDeclares: nobody adopts a pod that Git declares, except
+// by Git's own word.
+func TestClaimLeavesWhatGitDeclares(t *testing.T) {
+	web := map[string]string{"app": "web"}
+	owner := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}}
+	yes := true
+	byGit := []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "u", Controller: &yes}}
+	git := metav1.ManagedFieldsEntry{Manager: "writ", Operation: metav1.ManagedFieldsOperationApply}
+	for _, tt := range []struct {
+		name   string
+		fields []metav1.ManagedFieldsEntry
+		owners []metav1.OwnerReference
+		want   decision
+	}{
+		{"nobody's", nil, nil, toAdopt},
+		{"somebody's", []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply}}, nil, toAdopt},
+		{"Git's status", []metav1.ManagedFieldsEntry{{Manager: "writ", Operation: metav1.ManagedFieldsOperationApply, Subresource: "status"}}, nil, toAdopt},
+		{"Git's", []metav1.ManagedFieldsEntry{git}, nil, ignored},
+		{"Git's with its owner", []metav1.ManagedFieldsEntry{git}, byGit, claimed},
+	} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", Labels: web, ManagedFields: tt.fields, OwnerReferences: tt.owners}}
+		if got := claim(owner, p, labels.SelectorFromSet(web)); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

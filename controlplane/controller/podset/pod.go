@@ -20,6 +20,25 @@ func Condition(p *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
 	return nil
 }
 
+// SetCondition puts a condition in the place of the pod's one of its type, as
+// upstream's UpdatePodCondition; false when it says what is there already. The
+// time of the last transition stays while the status is the same.
+func SetCondition(p *corev1.Pod, c corev1.PodCondition) bool {
+	have := Condition(p, c.Type)
+	if have == nil {
+		p.Status.Conditions = append(p.Status.Conditions, c)
+		return true
+	}
+	if have.Status == c.Status {
+		c.LastTransitionTime = have.LastTransitionTime
+	}
+	changed := have.Status != c.Status || have.Reason != c.Reason || have.Message != c.Message || have.ObservedGeneration != c.ObservedGeneration
+	if changed {
+		*have = c
+	}
+	return changed
+}
+
 // Ready says that the pod's Ready condition is true.
 func Ready(p *corev1.Pod) bool {
 	c := Condition(p, corev1.PodReady)

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -14,10 +13,9 @@ import (
 
 // Selected returns the cached pods that a Service selects.
 func Selected(cache client.Cache, svc *corev1.Service) []*corev1.Pod {
-	sel := labels.SelectorFromValidatedSet(svc.Spec.Selector)
 	var out []*corev1.Pod
 	for _, o := range cache.List(schema.ResourceFor[*corev1.Pod](), svc.Namespace) {
-		if sel.Matches(labels.Set(o.GetLabels())) {
+		if has(o.GetLabels(), svc.Spec.Selector) {
 			out = append(out, o.(*corev1.Pod))
 		}
 	}
@@ -34,17 +32,28 @@ func WakeServices(cache client.Cache) func(client.Event) []schema.Key {
 			return nil
 		}
 		var keys []schema.Key
-		for _, svc := range client.CachedList[*corev1.Service](cache, pod.Namespace) {
+		for _, o := range cache.List(schema.ResourceFor[*corev1.Service](), pod.Namespace) {
+			svc := o.(*corev1.Service)
 			if len(svc.Spec.Selector) == 0 {
 				continue
 			}
-			sel := labels.SelectorFromValidatedSet(svc.Spec.Selector)
-			if sel.Matches(labels.Set(pod.Labels)) || old != nil && sel.Matches(labels.Set(old.Labels)) {
+			if has(pod.Labels, svc.Spec.Selector) || old != nil && has(old.Labels, svc.Spec.Selector) {
 				keys = append(keys, schema.KeyOf(svc))
 			}
 		}
 		return keys
 	}
+}
+
+// has says that labels have all that a Service selects by. It is asked for every
+// Service of a namespace at each event of a pod, so no selector is built.
+func has(have, selector map[string]string) bool {
+	for k, want := range selector {
+		if v, ok := have[k]; !ok || v != want {
+			return false
+		}
+	}
+	return true
 }
 
 // sameEndpoint says that a change of a pod changes nothing for any Service.

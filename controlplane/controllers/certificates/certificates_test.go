@@ -8,6 +8,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,37 +150,141 @@ func TestCleaner(t *testing.T) {
 }
 
 func TestServingApprover(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
-		{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}, {Type: corev1.NodeHostName, Address: "one.example.com"}}}}
+	machine := func(name string, status corev1.ConditionStatus, addresses ...string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}}}
+		for _, a := range addresses {
+			n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a})
+		}
+		return n
+	}
+	all := []*corev1.Node{
+		machine("one", corev1.ConditionTrue, "192.0.2.1", "one.example.com", "10.96.0.1", "192.0.2.9", "192.0.2.8"),
+		machine("kubernetes", corev1.ConditionTrue, "192.0.2.7"),
+		machine("lives", corev1.ConditionTrue, "192.0.2.9"), machine("silent", corev1.ConditionUnknown, "192.0.2.8"),
+	}
+	const pending, approved, denied = "", "Approved", "Denied"
 	for _, c := range []struct {
 		name    string
 		node    string
 		hosts   []string
 		serving bool
-		want    bool
+		want    string
 	}{
-		{"its own", "one", []string{"one", "192.0.2.1", "one.example.com"}, true, true},
-		{"an address of another", "one", []string{"one", "192.0.2.2"}, true, false},
-		{"the name of another", "one", []string{"two"}, true, false},
-		{"no such node", "two", []string{"two"}, true, false},
-		{"another request", "one", []string{"one"}, false, false},
+		{"its own", "one", []string{"one", "192.0.2.1", "one.example.com"}, true, approved},
+		{"an address of another", "one", []string{"one", "192.0.2.2"}, true, pending},
+		{"the name of another", "one", []string{"two"}, true, pending},
+		{"no such node", "two", []string{"two"}, true, pending},
+		{"another request", "one", []string{"one"}, false, pending},
+		{"an address that it has taken from a node that lives", "one", []string{"one", "192.0.2.9"}, true, pending},
+		{"an address of a node that is silent", "one", []string{"one", "192.0.2.8"}, true, approved},
+		{"the range of Services", "one", []string{"one", "10.96.0.1"}, true, denied},
+		{"a name of the API server", "one", []string{"one", "kubernetes"}, true, denied},
+		{"a node of that name", "kubernetes", []string{"192.0.2.7"}, true, denied},
 	} {
 		csr := request()
-		f := client.NewFake(csr, node)
-		a := NewServingApprover(ServingConfig{Tools: controller.Tools{Client: f, Cache: f.Cache()},
+		objects := []schema.Object{csr}
+		for _, n := range all {
+			objects = append(objects, n.DeepCopy())
+		}
+		f := client.NewFake(objects...)
+		a := NewServingApprover(ServingConfig{Tools: controller.Tools{Client: f, Cache: f.Cache(), Clock: clock},
 			Node: func(*certificatesv1.CertificateSigningRequest) (string, []string, bool) {
 				return c.node, c.hosts, c.serving
+			},
+			Barred: func(host string) string {
+				return map[string]string{"kubernetes": "it is the API server's", "10.96.0.1": "it is of the range of Services"}[host]
 			}})
 		res, err := a.Reconcile(t.Context(), key)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		got, err := client.Get[*certificatesv1.CertificateSigningRequest](t.Context(), f, key)
-		if err != nil || has(got, certificatesv1.CertificateApproved) != c.want {
+		if err != nil || has(got, certificatesv1.CertificateApproved) != (c.want == approved) || has(got, certificatesv1.CertificateDenied) != (c.want == denied) {
 			t.Errorf("%s: %v %v", c.name, got.Status.Conditions, err)
 		}
-		if again := res.RequeueAfter > 0; again != (c.serving && !c.want) {
+		if again := res.RequeueAfter > 0; again != (c.serving && c.want == pending) {
 			t.Errorf("%s: looked at again: %v", c.name, again)
 		}
+	}
+}
+
+// TestTaken: a token makes no machine a node that others are.
+func TestTaken(t *testing.T) {
+	node := func(status corev1.ConditionStatus, annotations ...string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "one", Annotations: map[string]string{}}}
+		n.Status.NodeInfo.KubeletVersion = "v1"
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+		for _, a := range annotations {
+			n.Annotations[a] = ""
+		}
+		return n
+	}
+	lease := func(ago time.Duration) *coordinationv1.Lease {
+		at := metav1.NewMicroTime(now.Add(-ago))
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: "one"}}
+		l.Spec.RenewTime = &at
+		return l
+	}
+	declared := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+	for _, c := range []struct {
+		name  string
+		node  *corev1.Node
+		lease *coordinationv1.Lease
+		self  bool
+		want  bool // approved
+	}{
+		{"a new name", nil, nil, false, true},
+		{"a node that lives", node(corev1.ConditionTrue), lease(time.Second), false, false},
+		{"itself, to renew", node(corev1.ConditionTrue), lease(time.Second), true, true},
+		{"a node that is not ready", node(corev1.ConditionFalse), lease(time.Second), false, false},
+		{"a node that starts again", node(corev1.ConditionUnknown), lease(time.Minute), false, false},
+		{"a node that is marked, and lives", node(corev1.ConditionTrue, GivenUpAnnotation), lease(time.Second), false, false},
+		{"a node that is marked, and silent", node(corev1.ConditionUnknown, GivenUpAnnotation), lease(time.Minute), false, true},
+		{"a node that was deleted, and lives", nil, lease(time.Second), false, false},
+		{"a node that was deleted, and is silent", nil, lease(time.Minute), false, true},
+		{"a Node that was made for a machine to come", declared, nil, false, true},
+		{"a server", nil, nil, false, false},
+	} {
+		csr := request()
+		if !c.self {
+			csr.Spec.Username = "system:bootstrap:abcdef"
+		}
+		objects := []schema.Object{csr}
+		if c.node != nil {
+			objects = append(objects, c.node.DeepCopy())
+		}
+		if c.lease != nil {
+			objects = append(objects, c.lease)
+		}
+		f := client.NewFake(objects...)
+		a := NewApprover(ApproverConfig{Tools: controller.Tools{Client: f, Cache: f.Cache(), Clock: clock},
+			Node:   func(*certificatesv1.CertificateSigningRequest) (string, bool) { return "system:node:one", true },
+			Server: func(string) bool { return c.name == "a server" },
+			Allowed: func(context.Context, *certificatesv1.CertificateSigningRequest, string) (bool, error) {
+				return true, nil
+			}})
+		if _, err := a.Reconcile(t.Context(), key); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if got := read(t, f); has(got, certificatesv1.CertificateApproved) != c.want {
+			t.Errorf("%s: %+v", c.name, got.Status.Conditions)
+		}
+	}
+}
+
+// TestReserved: no node is called as an API server is.
+func TestReserved(t *testing.T) {
+	f := client.NewFake(request())
+	a := NewApprover(ApproverConfig{Tools: controller.Tools{Client: f, Cache: f.Cache(), Clock: clock},
+		Node: func(*certificatesv1.CertificateSigningRequest) (string, bool) { return "system:node:kubernetes", true },
+		Allowed: func(context.Context, *certificatesv1.CertificateSigningRequest, string) (bool, error) {
+			return true, nil
+		},
+		Reserved: func(name string) string { return "the name " + name + " is reserved" }})
+	if _, err := a.Reconcile(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, f); !has(got, certificatesv1.CertificateDenied) || got.Status.Conditions[0].Message != "No node is called kubernetes: the name kubernetes is reserved." {
+		t.Errorf("%+v", got.Status.Conditions)
 	}
 }

@@ -5,9 +5,11 @@
 // Approver approves the client certificates of kubelets whose asker may have
 // one, the Signer writes the certificates of approved requests to the signers
 // of the cluster's CA, and the Cleaner deletes what nobody needs any more. They
-// own the conditions Approved (AutoApproved) and Failed
+// own the conditions Approved (AutoApproved), Denied (AutoDenied) and Failed
 // (SignerValidationFailure), and status.certificate. They promise that nothing
-// is signed that was not approved, nor for a signer that is not the cluster's.
+// is signed that was not approved, nor for a signer that is not the cluster's,
+// and that no machine becomes, by a token, a node that others are, or serves as
+// a server.
 package certificates
 
 import (

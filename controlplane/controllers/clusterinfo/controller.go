@@ -5,7 +5,9 @@
 //
 // Watches the Namespaces kube-system and kube-public and what it makes. Owns the
 // Namespace kube-public, and in it cluster-info, but for a kubeconfig that
-// somebody has written there: the address may be a load balancer's. Owns the Role
+// somebody has written there: the address may be a load balancer's. An address
+// that the controller wrote itself is replaced when that server is there no more.
+// Owns the Role
 // and the RoleBinding kubeadm:bootstrap-signer-clusterinfo, by which everybody
 // may read cluster-info: there is no secret in it. One that was changed stays as
 // it is, one that was deleted comes back.
@@ -15,6 +17,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -47,9 +51,18 @@ type Config struct {
 	// Inside is the URL that pods alone reach. It is published while no other
 	// machine reaches the server, and replaced once one does.
 	Inside string
+	// Servers are the URLs of all servers that are there, this one among them;
+	// nil when it is alone. Leases that are not renewed are no events, so that
+	// they are looked at Again and again.
+	Servers func() []string
+	Again   time.Duration
 	// CA is the cluster's authority in PEM.
 	CA []byte
 }
+
+// publishedServer is the annotation of cluster-info with the address that this
+// controller wrote: another one is somebody's.
+const publishedServer = "writ.dev/published-server"
 
 // Controller publishes.
 type Controller struct{ cfg Config }
@@ -93,27 +106,33 @@ func (c *Controller) Reconcile(ctx context.Context, _ schema.Key) (controller.Re
 	if err := c.publish(ctx); err != nil {
 		return controller.Result{}, err
 	}
+	return controller.Result{RequeueAfter: c.cfg.Again}, c.allow(ctx)
+}
+
+// allow has everybody read what is published.
+func (c *Controller) allow(ctx context.Context) error {
 	meta := metav1.ObjectMeta{Namespace: access.Namespace, Name: access.Name}
 	if _, ok := client.Cached[*rbacv1.Role](c.cfg.Cache, access); !ok {
 		err := create(ctx, c, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 			{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{info.Name}}}})
 		if err != nil {
-			return controller.Result{}, err
+			return err
 		}
 	}
 	if _, ok := client.Cached[*rbacv1.RoleBinding](c.cfg.Cache, access); ok {
-		return controller.Result{}, nil
+		return nil
 	}
-	return controller.Result{}, create(ctx, c, &rbacv1.RoleBinding{
+	return create(ctx, c, &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: reader},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.Anonymous}},
 	})
 }
 
-// publish writes a kubeconfig that names nobody where there is none.
+// publish writes a kubeconfig that names nobody, where one is missing or
+// outdated.
 func (c *Controller) publish(ctx context.Context) error {
 	live, ok := client.Cached[*corev1.ConfigMap](c.cfg.Cache, info)
-	if ok && !c.outdated(live.Data[bootstrapapi.KubeConfigKey]) {
+	if ok && !c.outdated(live) {
 		return nil
 	}
 	data, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{
@@ -123,11 +142,12 @@ func (c *Controller) publish(ctx context.Context) error {
 	}
 	if !ok {
 		return create(ctx, c, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name, Annotations: map[string]string{publishedServer: c.cfg.Server}},
 			Data:       map[string]string{bootstrapapi.KubeConfigKey: string(data)},
 		})
 	}
 	next := live.DeepCopy()
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, publishedServer, c.cfg.Server)
 	next.Data = map[string]string{}
 	maps.Copy(next.Data, live.Data)
 	next.Data[bootstrapapi.KubeConfigKey] = string(data)
@@ -137,14 +157,36 @@ func (c *Controller) publish(ctx context.Context) error {
 	return nil
 }
 
-// outdated says whether a kubeconfig is to be written anew: there is none, or it
-// is of the time when no other machine reached the server.
-func (c *Controller) outdated(kubeconfig string) bool {
-	if kubeconfig == "" {
+// outdated says whether the kubeconfig is to be written anew.
+func (c *Controller) outdated(live *corev1.ConfigMap) bool {
+	text := live.Data[bootstrapapi.KubeConfigKey]
+	if text == "" {
 		return true
 	}
-	cfg, err := clientcmd.Load([]byte(kubeconfig))
-	return err == nil && len(cfg.Clusters) == 1 && cfg.Clusters[""] != nil && cfg.Clusters[""].Server == c.cfg.Inside && c.cfg.Inside != c.cfg.Server
+	cfg, err := clientcmd.Load([]byte(text))
+	if err != nil || len(cfg.Clusters) != 1 || cfg.Clusters[""] == nil {
+		return false // somebody's
+	}
+	var servers []string
+	if c.cfg.Servers != nil {
+		servers = c.cfg.Servers()
+	}
+	return replace(cfg.Clusters[""].Server, live.Annotations[publishedServer], c.cfg.Server, c.cfg.Inside, servers)
+}
+
+// replace says whether a published address gives way to that of this server:
+// it is of the time when no other machine reached the server; it was published
+// before addresses were noted; or it was noted and no server is there any more.
+func replace(published, noted, server, inside string, servers []string) bool {
+	switch published {
+	case server:
+		return noted != server
+	case inside:
+		return true
+	case noted:
+		return len(servers) > 0 && !slices.Contains(servers, published)
+	}
+	return false
 }
 
 // create creates what somebody else may have created meanwhile.

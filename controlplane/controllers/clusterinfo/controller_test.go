@@ -2,8 +2,10 @@ package clusterinfo
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -114,4 +116,63 @@ func TestReachable(t *testing.T) {
 		}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name},
 			Data: map[string]string{"kubeconfig": string(text), "jws-kubeconfig-abcdef": "signed"}})
 	}
+}
+
+// TestReplace: an address that was published by a server gives way when that
+// server is gone; somebody's does not.
+func TestReplace(t *testing.T) {
+	const first, self, lb = "https://192.0.2.1:6443", "https://192.0.2.2:6443", "https://lb.example.com"
+	both, alone := []string{first, self}, []string{self}
+	for _, c := range []struct {
+		name, published, noted string
+		servers                []string
+		want                   bool
+	}{
+		{"its own", self, self, alone, false},
+		{"its own, not noted yet", self, "", alone, true},
+		{"another server's, which is there", first, first, both, false},
+		{"another server's, which is gone", first, first, alone, true},
+		{"another server's, and this one is alone since ever", first, first, nil, false},
+		{"an address of before, not noted", first, "", alone, false},
+		{"the pods' address", inside, "", nil, true},
+		{"a load balancer's", lb, first, alone, false},
+	} {
+		if got := replace(c.published, c.noted, self, inside, c.servers); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestServerGone: whoever leads publishes itself in the place of a server that is
+// there no more, also when that ends while it leads.
+func TestServerGone(t *testing.T) {
+	const first, self = "https://192.0.2.1:6443", "https://192.0.2.2:6443"
+	text, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": {Server: first}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var servers atomic.Pointer[[]string]
+	servers.Store(&[]string{first, self})
+	controllertest.Bubble(t, func(tools controller.Tools) *Controller {
+		return New(Config{Tools: tools, Server: self, Inside: inside, CA: []byte("authority"), Servers: func() []string { return *servers.Load() }, Again: 15 * time.Second})
+	}, func(_ context.Context, f *client.Fake) {
+		at := func() string {
+			cfg, err := clientcmd.Load([]byte(published(t, f).Data["kubeconfig"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cfg.Clusters[""].Server
+		}
+		if at() != first {
+			t.Errorf("published %s while %s is there", at(), first)
+		}
+		servers.Store(&[]string{self})
+		time.Sleep(time.Minute) // of the bubble
+		synctest.Wait()
+		if at() != self {
+			t.Errorf("published %s, which is gone", at())
+		}
+	}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-public"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name, Annotations: map[string]string{publishedServer: first}},
+			Data: map[string]string{"kubeconfig": string(text)}})
 }

@@ -51,7 +51,9 @@ func plan(c *batchv1.CronJob, jobs []*batchv1.Job, now time.Time) (decision, err
 		return d, nil
 	}
 	due, missed := lastDue(c, sched, now)
-	d.again = max(sched.Next(now).Sub(now), time.Second)
+	if next := sched.Next(now); !next.IsZero() { // else the schedule names no day that there is
+		d.again = max(next.Sub(now), time.Second)
+	}
 	if missed > tooMany {
 		d.note(corev1.EventTypeWarning, "TooManyMissedTimes", "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -112,5 +113,20 @@ func TestHistory(t *testing.T) {
 	}
 	if d.status.LastSuccessfulTime == nil || !d.status.LastSuccessfulTime.Time.Equal(midnight.Add(5*time.Minute)) {
 		t.Errorf("last success: %v", d.status.LastSuccessfulTime)
+	}
+}
+
+// A schedule of a day that there is not is looked at when the CronJob changes,
+// and not before.
+func TestScheduleThatNeverFires(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	for _, schedule := range []string{"0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *"} {
+		for _, zone := range []*string{nil, ptr.To("Europe/Berlin")} {
+			c := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "c", CreationTimestamp: metav1.NewTime(now.AddDate(-1, 0, 0))}, Spec: batchv1.CronJobSpec{Schedule: schedule, TimeZone: zone}}
+			d, err := plan(c, nil, now)
+			if err != nil || d.again != 0 || d.start != nil || len(d.events) > 0 {
+				t.Errorf("%s: again in %v, start %v, %v", schedule, d.again, d.start, err)
+			}
+		}
 	}
 }

@@ -3,7 +3,8 @@
 //
 // Watches every resource that is served but events. Owns the finalizers
 // "foregroundDeletion" and "orphan". An owner is an object by its UID: one of
-// the same name that came later owns nothing of its predecessor's.
+// the same name that came later owns nothing of its predecessor's. What Git
+// declares stays, and loses owners that are gone, unless Git declares them too.
 package garbagecollector
 
 import (
@@ -20,6 +21,7 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // Config is everything the controller needs from outside.
@@ -75,7 +77,7 @@ func (c *Controller) wake(r *schema.Resource, ev client.Event) []schema.Key {
 	deleted := ev.Object.GetDeletionTimestamp() != nil
 	wasDeleted := ev.Old != nil && ev.Old.GetDeletionTimestamp() != nil
 	sameOwners := ev.Old != nil && slices.EqualFunc(owners, ev.Old.GetOwnerReferences(), sameReference)
-	if deleted && wasDeleted && sameOwners && slices.Equal(ev.Object.GetFinalizers(), ev.Old.GetFinalizers()) || !deleted && (len(owners) == 0 || sameOwners) {
+	if deleted && wasDeleted && sameOwners && slices.Equal(ev.Object.GetFinalizers(), ev.Old.GetFinalizers()) || !deleted && (ev.Old == nil && len(owners) == 0 || sameOwners) {
 		return nil
 	}
 	keys := []schema.Key{id.queueKey()}
@@ -143,7 +145,12 @@ func (c *Controller) collect(ctx context.Context, id identity, o schema.Object) 
 		if len(waiting) > 0 && c.circular(o) {
 			return c.unblock(ctx, id, o)
 		}
-		return c.delete(ctx, id, o, p.propagation)
+		err := c.delete(ctx, id, o, p.propagation)
+		if apierrors.HasStatusCause(err, v1alpha1.DeclaredCause) {
+			// Git declares it, and not those owners: it stays, without them.
+			return c.unlink(ctx, id, o, append(waiting, dangling...))
+		}
+		return err
 	}
 }
 

@@ -2,6 +2,7 @@ package garbagecollector
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -9,12 +10,14 @@ import (
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -146,5 +149,31 @@ func TestLateDependent(t *testing.T) {
 	})
 	if len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// What Git declares stays when the owners that others gave it are gone, and
+// loses them: nothing is tried again.
+func TestDeclaredStays(t *testing.T) {
+	declared := apierrors.NewForbidden(maps.GroupResource(), "b", errors.New("declared in Git"))
+	declared.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.DeclaredCause}}
+	for _, p := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground} {
+		tries := 0
+		left, f := collect(t, []schema.Object{owned("a", false), owned("b", true, "a"), owned("c", false, "gone")}, func(ctx context.Context, f *client.Fake) {
+			f.Reject(func(verb client.Verb, _ *schema.Resource, _ string, o schema.Object) error {
+				if verb != client.VerbDelete || o.GetName() != "b" {
+					return nil
+				}
+				tries++
+				return declared
+			})
+			remove(t, ctx, f, "a", p)
+		})
+		if !slices.Equal(left, []string{"b"}) || tries != 1 {
+			t.Fatalf("%s: left: %v after %d tries", p, left, tries)
+		}
+		if o, _ := f.Cache().Get(maps, schema.Key{Namespace: "default", Name: "b"}); len(o.GetOwnerReferences()) > 0 {
+			t.Errorf("owners: %v", o.GetOwnerReferences())
+		}
 	}
 }

@@ -132,8 +132,12 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 		}
 		node = updated
 	}
-	if err := c.taint(ctx, node, now); err != nil {
+	later, err := c.taint(ctx, node, now)
+	if err != nil {
 		return controller.Result{}, err
+	}
+	if later {
+		p.again = min(p.again, monitorPeriod)
 	}
 	if err := c.markPods(ctx, node, s); err != nil {
 		return controller.Result{}, err
@@ -181,42 +185,64 @@ func (c *Controller) listen(node *corev1.Node, now time.Time) sign {
 	return s
 }
 
-// taint keeps the taints that follow from conditions.
-func (c *Controller) taint(ctx context.Context, node *corev1.Node, now time.Time) error {
+// taint keeps the taints that follow from conditions. later says that the node
+// waits for its turn to be tainted for eviction.
+func (c *Controller) taint(ctx context.Context, node *corev1.Node, now time.Time) (later bool, err error) {
 	next := node.DeepCopy()
-	next.Spec.Taints = taints(node, c.allSilent(), c.mayEvict(node, now), now)
+	next.Spec.Taints = taints(node, true, now)
+	giveBack := func() {}
+	if hasEvictionTaint(next) {
+		may := !c.allSilent()
+		if may && !hasEvictionTaint(node) {
+			giveBack, may = c.takeTurn(now)
+			later = !may
+		}
+		if !may {
+			next.Spec.Taints = taints(node, false, now)
+		}
+	}
 	if apiequality.Semantic.DeepEqual(node.Spec.Taints, next.Spec.Taints) {
-		return nil
+		return later, nil
 	}
-	if _, err := client.Update(ctx, c.cfg.Client, next, client.WriteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("taint node %s: %w", node.Name, err)
+	_, err = client.Update(ctx, c.cfg.Client, next, client.WriteOptions{})
+	if err == nil {
+		return later, nil
 	}
-	return nil
+	giveBack() // the turn was for nothing: another node, or this one again, may have it
+	if apierrors.IsNotFound(err) {
+		return later, nil
+	}
+	return later, fmt.Errorf("taint node %s: %w", node.Name, err)
 }
 
 // allSilent says that no node at all is ready: then it is rather us who are
 // cut off, and nothing is evicted.
 func (c *Controller) allSilent() bool {
-	for _, n := range client.CachedList[*corev1.Node](c.cfg.Cache, "") {
-		if r := readyCondition(n); r == nil || r.Status == corev1.ConditionTrue {
+	for _, o := range c.cfg.Cache.List(schema.ResourceFor[*corev1.Node](), "") {
+		if r := readyCondition(o.(*corev1.Node)); r == nil || r.Status == corev1.ConditionTrue {
 			return false
 		}
 	}
 	return true
 }
 
-// mayEvict says whether one more node may be tainted for eviction now.
-func (c *Controller) mayEvict(node *corev1.Node, now time.Time) bool {
-	if r := readyCondition(node); r == nil || r.Status == corev1.ConditionTrue || hasEvictionTaint(node) {
-		return true
-	}
+// takeTurn lets one more node be tainted for eviction, if it is time for one.
+// Who has not used the turn gives it back.
+func (c *Controller) takeTurn(now time.Time) (giveBack func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now.Sub(c.lastTaint) < evictionInterval {
-		return false
+	before := c.lastTaint
+	if now.Sub(before) < evictionInterval {
+		return func() {}, false
 	}
 	c.lastTaint = now
-	return true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.lastTaint.Equal(now) {
+			c.lastTaint = before
+		}
+	}, true
 }
 
 // markPods takes the pods of a node that is not ready out of their Services.

@@ -1,6 +1,7 @@
 package nodelifecycle
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -166,6 +168,37 @@ func TestEvictionIsSlow(t *testing.T) {
 	})
 }
 
+// A turn whose write was refused is not lost: the node is tainted as soon as
+// writes go through, not ten seconds later, and none is tainted too early.
+func TestRefusedTaintKeepsItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := client.NewFake(node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue), node("up", corev1.ConditionTrue))
+		refused := 0
+		f.Reject(func(v client.Verb, r *schema.Resource, sub string, o schema.Object) error {
+			if n, ok := o.(*corev1.Node); ok && v == client.VerbUpdate && sub == "" && hasEvictionTaint(n) && refused < 5 {
+				refused++
+				return apierrors.NewInternalError(errors.New("no space"))
+			}
+			return nil
+		})
+		watchOver(t, f)
+		for range 8 {
+			renew(t, f, "up")
+			time.Sleep(5 * time.Second)
+		}
+		renew(t, f, "up")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if refused != 5 || hasEvictionTaint(get(t, f, "a")) == hasEvictionTaint(get(t, f, "b")) {
+			t.Errorf("after %d refusals: a is tainted %s, b %s", refused, taintsOf(get(t, f, "a")), taintsOf(get(t, f, "b")))
+		}
+		time.Sleep(9 * time.Second)
+		if !hasEvictionTaint(get(t, f, "a")) || !hasEvictionTaint(get(t, f, "b")) {
+			t.Errorf("ten seconds later: a is tainted %s, b %s", taintsOf(get(t, f, "a")), taintsOf(get(t, f, "b")))
+		}
+	})
+}
+
 func TestTaintsOfConditions(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	n := node("a", corev1.ConditionFalse)
@@ -176,7 +209,7 @@ func TestTaintsOfConditions(t *testing.T) {
 		{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute},
 		{Key: corev1.TaintNodeDiskPressure, Effect: corev1.TaintEffectNoSchedule},
 	}
-	n.Spec.Taints = taints(n, false, true, now)
+	n.Spec.Taints = taints(n, true, now)
 	want := "team:NoSchedule node.kubernetes.io/memory-pressure:NoSchedule node.kubernetes.io/not-ready:NoSchedule node.kubernetes.io/not-ready:NoExecute node.kubernetes.io/unschedulable:NoSchedule "
 	if got := taintsOf(n); got != want {
 		t.Errorf("taints:\n%s\nwant\n%s", got, want)

@@ -84,10 +84,9 @@ var rules = []rule{
 }
 
 // taints returns the taints that a node should have: those of others as they
-// are, ours as the conditions say. Where all nodes are silent none is tainted
-// for eviction; where it is not this one's turn yet, its taints of eviction
-// stay as they are.
-func taints(node *corev1.Node, allSilent, mayEvict bool, now time.Time) []corev1.Taint {
+// are, ours as the conditions say. One that may not be evicted from (all nodes
+// are silent, or it is not its turn yet) gets no taint of eviction.
+func taints(node *corev1.Node, mayEvict bool, now time.Time) []corev1.Taint {
 	want := map[corev1.Taint]bool{} // key and effect
 	for _, r := range rules {
 		if c := condition(node, r.condition); c != nil && c.Status == r.status {
@@ -97,7 +96,7 @@ func taints(node *corev1.Node, allSilent, mayEvict bool, now time.Time) []corev1
 	if node.Spec.Unschedulable {
 		want[corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}] = true
 	}
-	if r := readyCondition(node); r != nil && !allSilent && mayEvict {
+	if r := readyCondition(node); r != nil && mayEvict {
 		switch r.Status {
 		case corev1.ConditionFalse:
 			want[corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}] = true

@@ -1,13 +1,15 @@
 // Package poddisruption says how many pods of each PodDisruptionBudget may be
 // evicted now.
 //
-// Watches PodDisruptionBudgets, Pods, and the sizes of ReplicaSets,
-// StatefulSets and ReplicationControllers. Owns the status of
-// PodDisruptionBudgets.
+// Watches PodDisruptionBudgets, Pods, and the sizes of Deployments,
+// ReplicaSets, StatefulSets and ReplicationControllers. Owns the status of
+// PodDisruptionBudgets. It promises that a budget which it cannot count allows
+// no eviction (condition DisruptionAllowed=False, reason SyncFailed).
 package poddisruption
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +18,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
@@ -30,9 +34,9 @@ func New(cfg controller.Tools) *Controller { return &Controller{cfg: cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 
-// Watches says which events wake which budgets.
+// Watches says which events wake which budgets. A set wakes those of its
+// namespace: their pods may be its own.
 func (c *Controller) Watches() []controller.Watch {
-	budgets := schema.ResourceFor[*policyv1.PodDisruptionBudget]()
 	byPod := func(ev client.Event) []schema.Key {
 		var keys []schema.Key
 		for _, b := range client.CachedList[*policyv1.PodDisruptionBudget](c.cfg.Cache, ev.Object.GetNamespace()) {
@@ -43,85 +47,139 @@ func (c *Controller) Watches() []controller.Watch {
 		}
 		return keys
 	}
-	return []controller.Watch{{Resource: budgets}, {Resource: schema.ResourceFor[*corev1.Pod](), Map: byPod}}
+	bySet := func(ev client.Event) []schema.Key {
+		if ev.Old != nil && ev.Type == client.Modified && sizeOf(ev.Old) == sizeOf(ev.Object) {
+			return nil
+		}
+		var keys []schema.Key
+		for _, b := range client.CachedList[*policyv1.PodDisruptionBudget](c.cfg.Cache, ev.Object.GetNamespace()) {
+			keys = append(keys, schema.KeyOf(b))
+		}
+		return keys
+	}
+	return []controller.Watch{
+		{Resource: schema.ResourceFor[*policyv1.PodDisruptionBudget]()},
+		{Resource: schema.ResourceFor[*corev1.Pod](), Map: byPod},
+		{Resource: schema.ResourceFor[*appsv1.Deployment](), Map: bySet},
+		{Resource: schema.ResourceFor[*appsv1.ReplicaSet](), Map: bySet},
+		{Resource: schema.ResourceFor[*appsv1.StatefulSet](), Map: bySet},
+		{Resource: schema.ResourceFor[*corev1.ReplicationController](), Map: bySet},
+	}
 }
 
-// Reconcile brings the status of one budget up to date.
+// Reconcile brings the status of one budget up to date. Where it cannot be
+// counted the budget allows nothing: a number of earlier days must not let pods
+// go that nobody has counted since.
 func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.Result, error) {
 	b, ok := client.Cached[*policyv1.PodDisruptionBudget](c.cfg.Cache, key)
 	if !ok {
 		return controller.Result{}, nil
 	}
+	d, err := c.count(b)
+	if err != nil {
+		return controller.Result{}, errors.Join(fmt.Errorf("count pods of budget %s: %w", key, err), c.write(ctx, b, failed(b, err, c.cfg.Now()), func() {
+			c.cfg.Recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
+		}))
+	}
+	return controller.Result{RequeueAfter: d.again}, c.write(ctx, b, d.status, func() { c.announce(b, d) })
+}
+
+// announce tells of what is odd about a budget, whenever its status changes.
+func (c *Controller) announce(b *policyv1.PodDisruptionBudget, d decision) {
+	if d.none {
+		c.cfg.Recorder.Event(b, corev1.EventTypeNormal, "NoPods", "No matching pods found")
+	}
+	if len(d.unmanaged) > 0 {
+		c.cfg.Recorder.Eventf(b, corev1.EventTypeWarning, "UnmanagedPods", "Pods selected by this PodDisruptionBudget (selector: %v) were found "+
+			"to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "+
+			"To account for these pods please set \".spec.minAvailable\" "+
+			"field of the PDB to an integer value.", b.Spec.Selector)
+	}
+}
+
+// count reads the pods of a budget and says what is true of it.
+func (c *Controller) count(b *policyv1.PodDisruptionBudget) (decision, error) {
 	sel, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err != nil {
-		return controller.Result{}, controller.Terminal(fmt.Errorf("read selector of %s: %w", key, err))
+		return decision{}, controller.Terminal(fmt.Errorf("read selector: %w", err))
 	}
 	var pods []*corev1.Pod
-	for _, p := range client.CachedList[*corev1.Pod](c.cfg.Cache, key.Namespace) {
+	for _, p := range client.CachedList[*corev1.Pod](c.cfg.Cache, b.Namespace) {
 		if sel.Matches(labels.Set(p.Labels)) {
 			pods = append(pods, p)
 		}
 	}
-	status, again, err := plan(b, pods, c.scaleOf, c.cfg.Now())
-	if err != nil {
-		c.cfg.Recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
-		return controller.Result{}, fmt.Errorf("count pods of budget %s: %w", key, err)
-	}
-	if len(pods) == 0 {
-		c.cfg.Recorder.Event(b, corev1.EventTypeNormal, "NoPods", "No matching pods found")
-	}
+	return plan(b, pods, c.sizeFor, c.cfg.Now())
+}
+
+// write stores a status that is new, and tells of it.
+func (c *Controller) write(ctx context.Context, b *policyv1.PodDisruptionBudget, status policyv1.PodDisruptionBudgetStatus, tell func()) error {
 	if apiequality.Semantic.DeepEqual(b.Status, status) {
-		return controller.Result{RequeueAfter: again}, nil
+		return nil
 	}
+	tell()
 	next := b.DeepCopy()
 	next.Status = status
 	if _, err := client.UpdateStatus(ctx, c.cfg.Client, next); err != nil {
-		return controller.Result{}, fmt.Errorf("update status of budget %s: %w", key, err)
+		return fmt.Errorf("update status of budget %s: %w", schema.KeyOf(b), err)
 	}
-	return controller.Result{RequeueAfter: again}, nil
+	return nil
 }
 
-// scaleOf returns the size of the set that controls a pod, and that set's UID:
-// of a Deployment where one stands behind it.
-func (c *Controller) scaleOf(p *corev1.Pod) (uid string, size int32, ok bool) {
+// sizeFor is a scale: the set that controls a pod, and for a ReplicaSet of a
+// Deployment that.
+func (c *Controller) sizeFor(p *corev1.Pod) (types.UID, int32, error) {
 	ref := metav1.GetControllerOfNoCopy(p)
 	if ref == nil {
-		return "", 0, false
+		return "", 0, nil
 	}
 	key := schema.Key{Namespace: p.Namespace, Name: ref.Name}
-	switch ref.Kind {
-	case "ReplicaSet":
-		rs, found := client.Cached[*appsv1.ReplicaSet](c.cfg.Cache, key)
-		if !found || rs.UID != ref.UID {
-			return "", 0, false
-		}
-		if owner := metav1.GetControllerOfNoCopy(rs); owner != nil && owner.Kind == "Deployment" {
-			d, found := client.Cached[*appsv1.Deployment](c.cfg.Cache, schema.Key{Namespace: p.Namespace, Name: owner.Name})
-			if found && d.UID == owner.UID {
-				return string(d.UID), deref(d.Spec.Replicas), true
+	var set schema.Object
+	found := false
+	switch gv, _ := apischema.ParseGroupVersion(ref.APIVersion); gv.Group + "/" + ref.Kind {
+	case "apps/ReplicaSet":
+		var rs *appsv1.ReplicaSet
+		if rs, found = client.Cached[*appsv1.ReplicaSet](c.cfg.Cache, key); found && rs.UID == ref.UID {
+			if d, ok := c.deploymentOf(rs); ok {
+				return d.UID, sizeOf(d), nil
 			}
 		}
-		return string(rs.UID), deref(rs.Spec.Replicas), true
-	case "StatefulSet":
-		set, found := client.Cached[*appsv1.StatefulSet](c.cfg.Cache, key)
-		return string(ref.UID), deref2(set, func(s *appsv1.StatefulSet) *int32 { return s.Spec.Replicas }), found && set.UID == ref.UID
-	case "ReplicationController":
-		rc, found := client.Cached[*corev1.ReplicationController](c.cfg.Cache, key)
-		return string(ref.UID), deref2(rc, func(s *corev1.ReplicationController) *int32 { return s.Spec.Replicas }), found && rc.UID == ref.UID
+		set = rs
+	case "apps/StatefulSet":
+		set, found = client.Cached[*appsv1.StatefulSet](c.cfg.Cache, key)
+	case "/ReplicationController":
+		set, found = client.Cached[*corev1.ReplicationController](c.cfg.Cache, key)
 	}
-	return "", 0, false
+	if !found || set.GetUID() != ref.UID {
+		return "", 0, fmt.Errorf("found no controllers for pod %q", p.Name)
+	}
+	return ref.UID, sizeOf(set), nil
 }
 
-func deref(n *int32) int32 {
+func (c *Controller) deploymentOf(rs *appsv1.ReplicaSet) (*appsv1.Deployment, bool) {
+	owner := metav1.GetControllerOfNoCopy(rs)
+	if owner == nil || owner.Kind != "Deployment" {
+		return nil, false
+	}
+	d, ok := client.Cached[*appsv1.Deployment](c.cfg.Cache, schema.Key{Namespace: rs.Namespace, Name: owner.Name})
+	return d, ok && d.UID == owner.UID
+}
+
+// sizeOf is how many pods a set is to have.
+func sizeOf(set schema.Object) int32 {
+	var n *int32
+	switch s := set.(type) {
+	case *appsv1.Deployment:
+		n = s.Spec.Replicas
+	case *appsv1.ReplicaSet:
+		n = s.Spec.Replicas
+	case *appsv1.StatefulSet:
+		n = s.Spec.Replicas
+	case *corev1.ReplicationController:
+		n = s.Spec.Replicas
+	}
 	if n == nil {
 		return 1
 	}
 	return *n
-}
-
-func deref2[T any](o *T, of func(*T) *int32) int32 {
-	if o == nil {
-		return 0
-	}
-	return deref(of(o))
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -44,10 +45,11 @@ func TestPlan(t *testing.T) {
 			}
 			pods = append(pods, p)
 		}
-		s, _, err := plan(b, pods, func(*corev1.Pod) (string, int32, bool) { return "set", c.scale, true }, now)
+		d, err := plan(b, pods, func(*corev1.Pod) (types.UID, int32, error) { return "set", c.scale, nil }, now)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
+		s := d.status
 		if s.ExpectedPods != c.expected || s.DesiredHealthy != c.desired || s.DisruptionsAllowed != c.allowed || int(s.CurrentHealthy) != c.ready {
 			t.Errorf("%s: expected %d desired %d healthy %d allowed %d, want %d %d %d %d", c.name, s.ExpectedPods, s.DesiredHealthy, s.CurrentHealthy, s.DisruptionsAllowed, c.expected, c.desired, c.ready, c.allowed)
 		}
@@ -61,13 +63,13 @@ func TestAdmittedEvictionsCount(t *testing.T) {
 	b := &policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &one}}
 	b.Status.DisruptedPods = map[string]metav1.Time{"p": metav1.NewTime(now), "gone": metav1.NewTime(now)}
 	pods := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}}
-	scale := func(*corev1.Pod) (string, int32, bool) { return "set", 1, true }
-	s, again, err := plan(b, pods, scale, now.Add(time.Minute))
-	if err != nil || s.CurrentHealthy != 0 || len(s.DisruptedPods) != 1 || again != time.Minute {
-		t.Errorf("after a minute: %+v, again in %v, %v", s, again, err)
+	scale := func(*corev1.Pod) (types.UID, int32, error) { return "set", 1, nil }
+	d, err := plan(b, pods, scale, now.Add(time.Minute))
+	if err != nil || d.status.CurrentHealthy != 0 || len(d.status.DisruptedPods) != 1 || d.again != time.Minute {
+		t.Errorf("after a minute: %+v, again in %v, %v", d.status, d.again, err)
 	}
-	s, again, err = plan(b, pods, scale, now.Add(3*time.Minute))
-	if err != nil || s.CurrentHealthy != 1 || len(s.DisruptedPods) != 0 || again != 0 {
-		t.Errorf("after three minutes: %+v, again in %v, %v", s, again, err)
+	d, err = plan(b, pods, scale, now.Add(3*time.Minute))
+	if err != nil || d.status.CurrentHealthy != 1 || len(d.status.DisruptedPods) != 0 || d.again != 0 {
+		t.Errorf("after three minutes: %+v, again in %v, %v", d.status, d.again, err)
 	}
 }

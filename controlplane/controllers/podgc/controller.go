@@ -167,8 +167,8 @@ func (c *Controller) remove(ctx context.Context, r removal) error {
 	if r.message != "" && !podset.Done(p) {
 		next := p.DeepCopy()
 		next.Status.Phase = corev1.PodFailed
-		next.Status.Conditions = append(next.Status.Conditions, corev1.PodCondition{
-			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(c.cfg.Now()),
+		podset.SetCondition(next, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(c.cfg.Now()), ObservedGeneration: p.Generation,
 			Reason: "DeletionByPodGC", Message: r.message,
 		})
 		if _, err := client.UpdateStatus(ctx, c.cfg.Client, next); err != nil && !apierrors.IsNotFound(err) {

@@ -1,12 +1,14 @@
 package podgc
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -66,6 +68,30 @@ func TestLostNode(t *testing.T) {
 		left := fmt.Sprint(len(client.CachedList[*corev1.Pod](f.Cache(), "")), failed)
 		if left != "1 1" {
 			t.Errorf("pods left and marked: %s", left)
+		}
+	})
+}
+
+// A removal that is refused for a while leaves one condition on the pod.
+func TestRefusedRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := client.NewFake(pod("lost", "gone", corev1.PodRunning, 0))
+		f.Reject(func(v client.Verb, r *schema.Resource, _ string, o schema.Object) error {
+			if v == client.VerbDelete {
+				return apierrors.NewForbidden(r.GroupResource(), o.GetName(), errors.New("not now"))
+			}
+			return nil
+		})
+		c := New(Config{Tools: controllertest.Tools(f)})
+		for range 10 {
+			_, _ = c.Reconcile(t.Context(), all)
+			time.Sleep(time.Minute)
+			p := client.CachedList[*corev1.Pod](f.Cache(), "")[0].DeepCopy()
+			p.Status.Phase = corev1.PodRunning // a node that is not quite gone
+			f.Put(p)
+		}
+		if p := client.CachedList[*corev1.Pod](f.Cache(), "")[0]; len(p.Status.Conditions) != 1 {
+			t.Errorf("conditions %+v", p.Status.Conditions)
 		}
 	})
 }

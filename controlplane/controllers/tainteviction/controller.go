@@ -7,6 +7,7 @@ package tainteviction
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
+	"github.com/writ-os/writ/controlplane/controller/podset"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -82,12 +84,11 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 	}
 	pods := client.CachedIndex[*corev1.Pod](c.cfg.Cache, client.IndexNode, node.Name)
 	due, again := plan(taints, pods, c.cfg.Now())
-	for _, p := range due {
-		if err := c.evict(ctx, p); err != nil {
-			return controller.Result{}, err
-		}
+	var errs []error
+	for _, p := range due { // one that cannot go keeps no other
+		errs = append(errs, c.evict(ctx, p))
 	}
-	return controller.Result{RequeueAfter: again}, nil
+	return controller.Result{RequeueAfter: again}, errors.Join(errs...)
 }
 
 // dated returns the node's NoExecute taints, each with the time since which it
@@ -134,15 +135,16 @@ func (c *Controller) evict(ctx context.Context, p *corev1.Pod) error {
 	key := schema.KeyOf(p)
 	c.cfg.Recorder.Eventf(p, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s", key)
 	next := p.DeepCopy()
-	next.Status.Conditions = append(next.Status.Conditions, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(c.cfg.Now()),
+	if podset.SetCondition(next, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(c.cfg.Now()), ObservedGeneration: p.Generation,
 		Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint",
-	})
-	if _, err := client.UpdateStatus(ctx, c.cfg.Client, next); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
+	}) {
+		if _, err := client.UpdateStatus(ctx, c.cfg.Client, next); err != nil {
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("mark pod %s for eviction: %w", key, err)
 		}
-		return fmt.Errorf("mark pod %s for eviction: %w", key, err)
 	}
 	err := client.Delete[*corev1.Pod](ctx, c.cfg.Client, key, client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {

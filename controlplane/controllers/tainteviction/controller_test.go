@@ -1,12 +1,14 @@
 package tainteviction
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
@@ -79,6 +81,35 @@ func TestTime(t *testing.T) {
 			if c := p.Status.Conditions; len(c) != 1 || c[0].Type != corev1.DisruptionTarget || c[0].Reason != "DeletionByTaintManager" {
 				t.Errorf("conditions: %+v", c)
 			}
+		}
+	})
+}
+
+// A deletion that is refused for a while leaves one condition on the pod, with
+// the time of the first, and keeps no other pod.
+func TestRefusedEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := metav1.Now()
+		pod := func(name string) *corev1.Pod {
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: "n"}}
+		}
+		f := client.NewFake(pod("a"), pod("b"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"},
+			Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "gone", Effect: corev1.TaintEffectNoExecute, TimeAdded: &at}}}})
+		f.Reject(func(v client.Verb, _ *schema.Resource, _ string, o schema.Object) error {
+			if v == client.VerbDelete && o.GetName() == "a" {
+				return apierrors.NewForbidden(schema.ResourceOf(o).GroupResource(), "a", errors.New("not now"))
+			}
+			return nil
+		})
+		begin := time.Now()
+		controllertest.Start(t, f, New(controllertest.Tools(f)), 1)
+		time.Sleep(time.Hour)
+		got := client.CachedList[*corev1.Pod](f.Cache(), "default")
+		if len(got) != 2 || got[1].DeletionTimestamp == nil {
+			t.Fatalf("the other pod is kept: %d", len(got))
+		}
+		if c := got[0].Status.Conditions; len(c) != 1 || c[0].Type != corev1.DisruptionTarget || c[0].LastTransitionTime.Sub(begin) > time.Minute {
+			t.Errorf("conditions %+v", c)
 		}
 	})
 }
