@@ -89,7 +89,7 @@ func New(cfg Config) *Admission {
 	a.run = []func(context.Context) error{
 		a.Guard.Run, m.mutatingWebhooks.Run, m.validatingWebhooks.Run, m.mutatingPolicies.Run, m.validatingPolicies.Run,
 	}
-	a.chain = &chain{guard: a.Guard}
+	a.chain = &chain{guard: a.Guard, first: []registry.Admission{&ServerTokens{}}}
 	for i := range ordered {
 		if p := &ordered[i]; p.enabled(&cfg) {
 			if one := p.make(m); one != nil {

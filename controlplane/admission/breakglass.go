@@ -27,9 +27,19 @@ func breakGlass(u user.Info) bool {
 // that it will not last.
 func refuse(ctx context.Context, a *registry.Attributes, p place, fields []string) error {
 	if !breakGlass(a.User) {
-		return forbidden(a, declaredError(p, fields))
+		return declaredStatus(a, declaredError(p, fields))
 	}
 	warnBreakGlass(ctx, a, fmt.Sprintf("%sdeclared in Git: the reconciler puts it back to what %s says; edit it there", shorten(fields), p))
+	return nil
+}
+
+// refuseForeign is the answer to a write of what Git leaves out of its own: no,
+// or, to break-glass, that it lasts.
+func refuseForeign(ctx context.Context, a *registry.Attributes, p place, fields []string) error {
+	if !breakGlass(a.User) {
+		return declaredStatus(a, foreignError(p, fields))
+	}
+	warnBreakGlass(ctx, a, fmt.Sprintf("%snot declared in Git: it stays, and Git does not show it, until it is taken back by hand or declared in %s", shorten(fields), p))
 	return nil
 }
 

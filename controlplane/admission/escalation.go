@@ -2,11 +2,13 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-helpers/auth/rbac/validation"
@@ -24,13 +26,21 @@ type Roles interface {
 }
 
 // Escalation lets nobody grant rights that they do not hold, unless they may
-// "escalate" roles or "bind" the role.
+// "escalate" roles or "bind" the role. As upstream (registry/rbac/*/policybased),
+// every update counts, not only one of the rules: a label can make a role a
+// part of another one, and so hands its rules to whoever is bound to that.
 type Escalation struct {
 	validates
 	Roles Roles
 }
 
 var _ registry.Admission = (*Escalation)(nil)
+
+// everything is what an aggregation rule can come to grant.
+var everything = []rbacv1.PolicyRule{
+	{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
+	{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
+}
 
 // Handles implements registry.Handler.
 func (*Escalation) Handles(verb string, r *schema.Resource, _ string) bool {
@@ -39,32 +49,46 @@ func (*Escalation) Handles(verb string, r *schema.Resource, _ string) bool {
 
 // Validate implements registry.Admission.
 func (e *Escalation) Validate(ctx context.Context, a *registry.Attributes) error {
-	if a.User == nil || identity.InGroup(a.User, user.SystemPrivilegedGroup) {
+	if a.User == nil || identity.InGroup(a.User, user.SystemPrivilegedGroup) || onlyCollects(a) {
 		return nil
 	}
 	switch o := a.Object.(type) {
 	case *rbacv1.Role:
-		if old, ok := a.Old.(*rbacv1.Role); ok && noMore(old.Rules, o.Rules) {
-			return nil
-		}
 		return e.grants(ctx, a, o.Rules, "escalate", a.Resource.Plural, o.Name)
 	case *rbacv1.ClusterRole:
-		if o.AggregationRule != nil {
-			return e.grants(ctx, a, []rbacv1.PolicyRule{
-				{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
-				{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
-			}, "escalate", a.Resource.Plural, o.Name)
+		old, _ := a.Old.(*rbacv1.ClusterRole)
+		if err := e.grants(ctx, a, o.Rules, "escalate", a.Resource.Plural, o.Name); err != nil {
+			return err
 		}
-		if old, ok := a.Old.(*rbacv1.ClusterRole); ok && noMore(old.Rules, o.Rules) {
-			return nil
+		// It gathers anything, and took back what it gathers: all rights, also
+		// of those who drop it or freeze what it has gathered.
+		if o.AggregationRule != nil || old != nil && old.AggregationRule != nil {
+			if e.grants(ctx, a, everything, "escalate", a.Resource.Plural, o.Name) != nil {
+				return forbidden(a, errors.New("must have cluster-admin privileges to use the aggregationRule"))
+			}
 		}
-		return e.grants(ctx, a, o.Rules, "escalate", a.Resource.Plural, o.Name)
 	case *rbacv1.RoleBinding:
 		return e.binds(ctx, a, o.RoleRef)
 	case *rbacv1.ClusterRoleBinding:
 		return e.binds(ctx, a, o.RoleRef)
 	}
 	return nil
+}
+
+// onlyCollects says whether an update changes only what garbage collection
+// needs: finalizers and owners. That grants nothing, and who holds less than a
+// role must be able to let it go.
+func onlyCollects(a *registry.Attributes) bool {
+	if a.Old == nil || a.Object == nil {
+		return false
+	}
+	same := a.Object.DeepCopyObject().(schema.Object)
+	same.SetFinalizers(a.Old.GetFinalizers())
+	same.SetOwnerReferences(a.Old.GetOwnerReferences())
+	same.SetManagedFields(a.Old.GetManagedFields())
+	same.SetResourceVersion(a.Old.GetResourceVersion())
+	same.SetGeneration(a.Old.GetGeneration())
+	return equality.Semantic.DeepEqual(same, a.Old)
 }
 
 // binds checks a binding: the role that it grants must be the user's own to
@@ -106,11 +130,6 @@ func (e *Escalation) grants(ctx context.Context, a *registry.Attributes, rules [
 		text += fmt.Sprintf("; resolution errors: %v", err)
 	}
 	return forbidden(a, fmt.Errorf("%s", text))
-}
-
-func noMore(a, b []rbacv1.PolicyRule) bool {
-	covers, _ := validation.Covers(a, b)
-	return covers // not more than before
 }
 
 // compact prints a rule as upstream does.

@@ -62,10 +62,73 @@ func TestEscalation(t *testing.T) {
 	if err := tryCreate(c, admin, role("admins", rule([]string{"*"}, "*", "*"))); err != nil {
 		t.Errorf("a role by system:masters: %v", err)
 	}
-	// Touching a stronger role without making it stronger is no grant.
-	err := change(c, operator, shop("admins"), "", func(r *rbacv1.Role) { r.Labels = map[string]string{"a": "b"} })
-	if err != nil {
-		t.Errorf("a label on a stronger role: %v", err)
+	// As upstream: whoever changes a role grants what is in it.
+	label := func(r *rbacv1.Role) { r.Labels = map[string]string{"a": "b"} }
+	wantRefused(t, change(c, operator, shop("admins"), "", label), "is attempting to grant RBAC permissions not currently held")
+	if err := change(c, binder, shop("admins"), "", label); err != nil {
+		t.Errorf("a label by who may escalate: %v", err)
+	}
+	if err := change(c, operator, shop("admins"), "", func(r *rbacv1.Role) { r.Finalizers = []string{"example.com/hold"} }); err != nil {
+		t.Errorf("a finalizer grants nothing: %v", err)
+	}
+}
+
+// TestEscalationByAggregation: who may write cluster roles, and is bound to one
+// that gathers others by label, cannot label a stronger one for it, nor stop a
+// gathering one from being taken back, nor select anew what it gathers.
+func TestEscalationByAggregation(t *testing.T) {
+	const to = "rbac.authorization.k8s.io/aggregate-to-view"
+	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{Verbs: verbs, APIGroups: []string{group}, Resources: []string{resource}}
+	}
+	role := func(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
+		return &rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+	}
+	read, all := rule("", "pods", "get"), rule("*", "*", "*")
+	view := role("view", read)
+	view.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{to: "true"}}}}
+	fake := client.NewFake(role("writer", read, rule("rbac.authorization.k8s.io", "clusterroles", "create", "get", "patch", "update")),
+		role("escalator", rule("rbac.authorization.k8s.io", "clusterroles", "escalate")),
+		role("reader", read), role("root", all), view,
+		binding("writers", "writer", "writer"), binding("escalators", "escalator", "escalator"))
+	roles := rbac.New(fake.Cache())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- roles.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	c := open(t, roles)
+	for _, r := range []*rbacv1.ClusterRole{role("reader", read), role("root", all), view} {
+		r = r.DeepCopy()
+		r.TypeMeta = metav1.TypeMeta{}
+		c.create(admin, r)
+	}
+
+	type clusterRole = *rbacv1.ClusterRole
+	label := func(r clusterRole) { r.Labels = map[string]string{to: "true"} }
+	named := func(name string) schema.Key { return schema.Key{Name: name} }
+	for _, tt := range []struct {
+		name, user, role string
+		do               func(clusterRole)
+		want             string // "" when it passes
+	}{
+		{"label a stronger role", "writer", "root", label, `attempting to grant RBAC permissions not currently held`},
+		{"annotate a stronger role", "writer", "root", func(r clusterRole) { r.Annotations = map[string]string{"a": "b"} }, `attempting to grant RBAC permissions not currently held`},
+		{"label no more than one's own", "writer", "reader", label, ""},
+		{"select anew", "writer", "view", func(r clusterRole) {
+			r.AggregationRule.ClusterRoleSelectors[0].MatchLabels = map[string]string{"all": "true"}
+		}, "must have cluster-admin privileges to use the aggregationRule"},
+		{"gather no more", "writer", "view", func(r clusterRole) { r.AggregationRule = nil }, "must have cluster-admin privileges to use the aggregationRule"},
+		{"begin to gather", "writer", "reader", func(r clusterRole) { r.AggregationRule = view.AggregationRule.DeepCopy() }, "must have cluster-admin privileges to use the aggregationRule"},
+		{"hold a gathering role", "writer", "view", func(r clusterRole) { r.Finalizers = []string{"example.com/hold"} }, ""},
+		{"label by who may escalate", "escalator", "root", label, ""},
+		{"gather no more by who may escalate", "escalator", "view", func(r clusterRole) { r.AggregationRule = nil }, ""},
+	} {
+		err := change(c, as(tt.user), named(tt.role), "", tt.do)
+		if tt.want != "" {
+			wantRefused(t, err, tt.want)
+		} else if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
 	}
 }
 

@@ -2,16 +2,18 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -27,7 +29,13 @@ const patience = 10 * time.Second
 
 // Guard refuses writes to what Git declares, object by object and field by
 // field, to everyone but the reconciler. Status passes, and so do fields that
-// Git leaves out and the deletion of what is ending anyway.
+// Git leaves out and the deletion of what is ending anyway. The pods of what Git
+// declares are Git's whole, and so are its owners (foreign.go): a sidecar, or a
+// reference by which the garbage collector deletes, is a change of what is
+// declared. The loops of this process delete what Git declares only for the
+// reasons that deletion.go names.
+//
+// What spec.ignore of the Repository names is left to others.
 //
 // Break-glass passes, with a warning and a note in the audit log that say where
 // in Git what it changes is declared: the reconciler puts it back.
@@ -66,6 +74,9 @@ func (g *Guard) Handles(verb string, _ *schema.Resource, sub string) bool {
 
 // Validate implements registry.Admission.
 func (g *Guard) Validate(ctx context.Context, a *registry.Attributes) error {
+	if err := refsOfGit(a); err != nil {
+		return err
+	}
 	if identity.Is(a.User, identity.Reconciler) {
 		return nil
 	}
@@ -87,46 +98,6 @@ func (g *Guard) Validate(ctx context.Context, a *registry.Attributes) error {
 	return g.checkUpdate(ctx, a)
 }
 
-// reserved refuses what only the reconciler may ever write: its records, and
-// fields in Git's name.
-func reserved(a *registry.Attributes) error {
-	if a.Resource.Group == v1alpha1.GroupVersion.Group {
-		switch a.Resource.Kind {
-		case "Inventory", "Commit":
-			if a.Verb == "delete" && identity.Is(a.User, user.KubeControllerManager) {
-				return nil
-			}
-			return forbidden(a, errors.New("only the reconciler writes what it has applied"))
-		}
-	}
-	if a.FieldManager == GitManager || a.Verb == "create" && a.Object != nil && gitFields(a.Object) != nil {
-		return forbidden(a, fmt.Errorf("field manager %q is reserved for the reconciler", GitManager))
-	}
-	return nil
-}
-
-func (g *Guard) checkDelete(ctx context.Context, a *registry.Attributes) error {
-	if identity.Is(a.User, user.KubeControllerManager) || a.Old != nil && a.Old.GetDeletionTimestamp() != nil {
-		return nil
-	}
-	if p, ok := g.place(a.Cluster, a.Resource, a.Key, a.Old); ok {
-		if a.Key.Namespace != "" && ending(a) {
-			return nil
-		}
-		return refuse(ctx, a, p, nil)
-	}
-	if is(a.Resource, "", "namespaces") {
-		if p, n := g.inventory.inNamespace(a.Key.Name); n > 0 {
-			if breakGlass(a.User) {
-				warnBreakGlass(ctx, a, fmt.Sprintf("%d objects in it are declared in Git, the first in %s; the reconciler puts them back", n, p))
-				return nil
-			}
-			return forbidden(a, fmt.Errorf("%d objects in it are declared in Git, the first in %s; the API is read-only for what Git declares", n, p))
-		}
-	}
-	return nil
-}
-
 func (g *Guard) checkCreate(ctx context.Context, a *registry.Attributes) error {
 	if a.Subresource != "" || identity.Is(a.User, user.KubeControllerManager) {
 		return nil
@@ -146,8 +117,11 @@ func (g *Guard) checkUpdate(ctx context.Context, a *registry.Attributes) error {
 	if a.Subresource == "status" && sameMeta(a.Old, a.Object) {
 		return nil // by far the most frequent write of all
 	}
+	if a.Old.GetDeletionTimestamp() != nil && onlyReleases(a) {
+		return nil // it was deleted lawfully: whoever holds it must be able to let go
+	}
 	old := a.Old
-	var fields []string
+	fields, foreign := fieldpath.NewSet(), fieldpath.NewSet()
 	var err error
 	if scale, ok := a.Object.(*autoscalingv1.Scale); ok {
 		if old, ok = a.Cluster.Get(a.Resource, a.Key); !ok {
@@ -155,25 +129,45 @@ func (g *Guard) checkUpdate(ctx context.Context, a *registry.Attributes) error {
 		}
 		fields, err = scaled(a, old, scale)
 	} else {
-		fields, err = touched(a.Resource, old, a.Object)
+		fields, foreign, err = touched(a)
 	}
 	if err != nil {
 		return forbidden(a, err)
 	}
-	if len(fields) == 0 && gitFields(old) != nil {
+	unknown := gitFields(old) == nil // nobody knows which fields are Git's: then all of them
+	if fields.Empty() && foreign.Empty() && !unknown {
 		return nil
 	}
 	p, ok := g.place(a.Cluster, a.Resource, a.Key, old)
-	switch {
-	case !ok:
+	if !ok {
 		return nil // Git has let go of it, whatever is still recorded on it
-	case len(fields) > 0:
-		return refuse(ctx, a, p, fields)
-	case a.Subresource != "status":
-		// Declared, but nobody knows which fields: then all of them.
+	}
+	ignored := p.ignored(a.Cluster, a.Resource, a.Key)
+	fields, foreign = without(fields, ignored), without(foreign, ignored)
+	switch {
+	case !fields.Empty():
+		return refuse(ctx, a, p, names(fields))
+	case !foreign.Empty():
+		return refuseForeign(ctx, a, p, names(foreign))
+	case unknown && a.Subresource != "status":
 		return refuse(ctx, a, p, nil)
 	}
 	return nil
+}
+
+// onlyReleases says whether an update of what is being deleted takes finalizers
+// off, and nothing else.
+func onlyReleases(a *registry.Attributes) bool {
+	if ns, ok := a.Object.(*corev1.Namespace); ok && a.Subresource == "finalize" {
+		old, ok := a.Old.(*corev1.Namespace)
+		return ok && len(ns.Spec.Finalizers) < len(old.Spec.Finalizers)
+	}
+	same := a.Object.DeepCopyObject().(schema.Object)
+	same.SetFinalizers(a.Old.GetFinalizers())
+	same.SetManagedFields(a.Old.GetManagedFields())
+	same.SetResourceVersion(a.Old.GetResourceVersion())
+	same.SetGeneration(a.Old.GetGeneration())
+	return len(a.Object.GetFinalizers()) < len(a.Old.GetFinalizers()) && equality.Semantic.DeepEqual(same, a.Old)
 }
 
 // place returns where an object is declared; old is its stored state, nil when
@@ -195,13 +189,6 @@ func (g *Guard) place(c client.Cache, r *schema.Resource, key schema.Key, old sc
 		}
 	}
 	return place{}, false
-}
-
-// ending says whether a namespace is being deleted. Then its objects go, and
-// it is the namespace controller's work.
-func ending(a *registry.Attributes) bool {
-	ns, ok := client.Cached[*corev1.Namespace](a.Cluster, schema.Key{Name: a.Key.Namespace})
-	return ok && ns.DeletionTimestamp != nil
 }
 
 // Explain says where the object of a refused request is declared, for
@@ -273,6 +260,20 @@ func shorten(fields []string) string {
 		what = fmt.Sprintf("%sand %d more ", what, more)
 	}
 	return what
+}
+
+// foreignError names what an object must not get because its place in Git has
+// not got it.
+func foreignError(where place, fields []string) error {
+	return fmt.Errorf("%snot declared in Git, which declares the rest: edit %s; the API is read-only for the pods and owners of what Git declares, except for fields that the Repository's spec.ignore names",
+		shorten(fields), where)
+}
+
+// declaredStatus refuses because of what Git declares.
+func declaredStatus(a *registry.Attributes, err error) error {
+	status := apierrors.NewForbidden(a.Resource.GroupResource(), nameOf(a), err)
+	status.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1alpha1.DeclaredCause, Message: err.Error()}}
+	return status
 }
 
 func forbidden(a *registry.Attributes, err error) error {

@@ -16,7 +16,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -127,7 +129,7 @@ func TestGuard(t *testing.T) {
 		}, ""},
 		{"second container", func() error {
 			return patch(c, admin, types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"side:v1"}]}}}}`, client.WriteOptions{})
-		}, ""},
+		}, `spec.template.spec.containers[name="side"]`},
 		{"finalizer", func() error {
 			return change(c, admin, web, "", func(d deployment) { d.Finalizers = []string{"example.com/hold"} })
 		}, ""},
@@ -272,6 +274,43 @@ func TestGuardRecords(t *testing.T) {
 	commit := &v1alpha1.Commit{ObjectMeta: metav1.ObjectMeta{Name: "cluster-1a2b3c4d5e6f"}, Spec: v1alpha1.CommitSpec{Repository: "cluster", SHA: "1a2b3c4d5e6f708192a3b4c5d6e7f80912345678", Time: metav1.Now()}}
 	if _, err := c.Create(admin, schema.ResourceFor[*v1alpha1.Commit](), commit, client.WriteOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("forge a commit: %v", err)
+	}
+}
+
+// TestGuardRefsOfGit: where the branches are is decided by pushes, not by who may
+// write ConfigMaps, nor by a commit that declares it.
+func TestGuardRefsOfGit(t *testing.T) {
+	of := func(namespace, name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"refs": "{}"}}
+	}
+	g := NewGuard(client.NewFake().Cache())
+	close(g.ready)
+	refs := of("kube-system", "writ-git-cluster")
+	glass := &user.DefaultInfo{Name: identity.Admin, Groups: []string{user.SystemPrivilegedGroup}}
+	anyone := &user.DefaultInfo{Name: "jane", Groups: []string{user.SystemPrivilegedGroup}}
+	for _, tt := range []struct {
+		name    string
+		user    user.Info
+		verb    string
+		o       *corev1.ConfigMap
+		refused bool
+	}{
+		{"an administrator", anyone, "create", refs, true},
+		{"an administrator deletes", anyone, "delete", refs, true},
+		{"one who names himself the server", &user.DefaultInfo{Name: identity.APIServer}, "create", refs, true},
+		{"a commit", identity.System(identity.Reconciler), "create", refs, true},
+		{"the server", identity.System(identity.APIServer), "create", refs, false},
+		{"break-glass", glass, "create", refs, false},
+		{"another namespace", anyone, "create", of("shop", "writ-git-cluster"), false},
+		{"another name", anyone, "create", of("kube-system", "git"), false},
+	} {
+		a := &registry.Attributes{Verb: tt.verb, Resource: schema.ResourceFor[*corev1.ConfigMap](), Key: schema.KeyOf(tt.o), Object: tt.o, User: tt.user}
+		if tt.verb == "delete" {
+			a.Object, a.Old = nil, tt.o
+		}
+		if err := g.Validate(t.Context(), a); (err != nil) != tt.refused {
+			t.Errorf("%s: %v", tt.name, err)
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -12,6 +14,10 @@ import (
 
 // declared names an object as inventories do: without its version.
 type declared struct{ group, kind, namespace, name string }
+
+func (d declared) groupKind() kschema.GroupKind {
+	return kschema.GroupKind{Group: d.group, Kind: d.kind}
+}
 
 // place is where an object is declared.
 type place struct {
@@ -45,7 +51,8 @@ type inventory struct {
 	mu         sync.RWMutex
 	files      map[string]*v1alpha1.Inventory // by name of the Inventory
 	places     map[declared]place
-	namespaces map[string]int // objects declared in each
+	namespaces map[string]int            // objects declared in each
+	kinds      map[kschema.GroupKind]int // objects declared of each
 }
 
 func newInventory() *inventory {
@@ -53,6 +60,7 @@ func newInventory() *inventory {
 		files:      map[string]*v1alpha1.Inventory{},
 		places:     map[declared]place{},
 		namespaces: map[string]int{},
+		kinds:      map[kschema.GroupKind]int{},
 	}
 }
 
@@ -90,19 +98,26 @@ func (x *inventory) observe(e client.Event) {
 }
 
 func (x *inventory) set(k declared, p place) {
-	if _, ok := x.places[k]; !ok && k.namespace != "" {
-		x.namespaces[k.namespace]++
+	if _, ok := x.places[k]; !ok {
+		x.kinds[k.groupKind()]++
+		if k.namespace != "" {
+			x.namespaces[k.namespace]++
+		}
 	}
 	x.places[k] = p
 }
 
 func (x *inventory) remove(k declared) {
 	delete(x.places, k)
-	if k.namespace == "" {
-		return
+	less(x.kinds, k.groupKind())
+	if k.namespace != "" {
+		less(x.namespaces, k.namespace)
 	}
-	if x.namespaces[k.namespace]--; x.namespaces[k.namespace] <= 0 {
-		delete(x.namespaces, k.namespace)
+}
+
+func less[K comparable](counts map[K]int, k K) {
+	if counts[k]--; counts[k] <= 0 {
+		delete(counts, k)
 	}
 }
 
@@ -117,15 +132,25 @@ func (x *inventory) find(r *schema.Resource, key schema.Key) (place, bool) {
 // inNamespace returns one object that is declared in a namespace, and how many
 // there are.
 func (x *inventory) inNamespace(namespace string) (place, int) {
+	return first(x, x.namespaces, namespace, func(k declared) string { return k.namespace })
+}
+
+// ofKind returns one object of a kind that is declared, and how many there are.
+func (x *inventory) ofKind(kind kschema.GroupKind) (place, int) {
+	return first(x, x.kinds, kind, declared.groupKind)
+}
+
+// first returns the first place of those that are counted under a key.
+func first[K comparable](x *inventory, counts map[K]int, key K, of func(declared) K) (place, int) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	n := x.namespaces[namespace]
+	n := counts[key]
 	if n == 0 {
 		return place{}, 0
 	}
 	var first place
 	for k, p := range x.places {
-		if k.namespace == namespace && (first.inventory == nil || p.String() < first.String()) {
+		if of(k) == key && (first.inventory == nil || p.String() < first.String()) {
 			first = p
 		}
 	}

@@ -149,3 +149,8 @@ func web(replicas int) fields {
 }
 
 func shop(name string) schema.Key { return schema.Key{Namespace: "shop", Name: name} }
+
+// loop returns a context of a part of the server.
+func loop(name string) context.Context {
+	return request.WithUser(context.Background(), identity.System(name))
+}

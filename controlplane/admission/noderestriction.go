@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,6 +53,11 @@ func (*NodeRestriction) Handles(verb string, r *schema.Resource, _ string) bool 
 
 // Validate implements registry.Admission.
 func (p *NodeRestriction) Validate(ctx context.Context, a *registry.Attributes) error {
+	if a.Resource.Group == "" && a.Resource.Plural == "nodes" && a.Verb == "create" && a.Subresource == "" {
+		if why := identity.ReservedNode(nameOf(a)); why != "" { // whoever makes it
+			return forbidden(a, errors.New(why))
+		}
+	}
 	name, ok := identity.NodeName(a.User)
 	if !ok {
 		return nil

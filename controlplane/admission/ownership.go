@@ -46,37 +46,41 @@ func fieldSet(f *metav1.FieldsV1) (*fieldpath.Set, error) {
 
 // touched returns the fields that Git declares in old and whose values object
 // changes or leaves out, and the fields that object takes from Git's record or
-// adds to it: without the record the next write would go unseen.
-func touched(r *schema.Resource, old, object schema.Object) ([]string, error) {
-	before, after := gitFields(old), gitFields(object)
+// adds to it: without the record the next write would go unseen. Foreign are
+// fields that Git leaves out and is asked for all the same (foreign.go).
+func touched(a *registry.Attributes) (owned, foreign *fieldpath.Set, err error) {
+	before, after := gitFields(a.Old), gitFields(a.Object)
+	none := fieldpath.NewSet()
 	if before == nil && after == nil {
-		return nil, nil
+		return none, none, nil
 	}
-	owned, err := fieldSet(before)
+	owned, err = fieldSet(before)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	found, err := differing(r, old, object)
+	differ, err := differing(a.Resource, a.Old, a.Object)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	found = found.Intersection(owned)
+	found := differ.Intersection(owned)
 	if before == nil || after == nil || !bytes.Equal(before.GetRawBytes(), after.GetRawBytes()) {
 		claimed, err := fieldSet(after)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		found = found.Union(owned.Difference(claimed)).Union(claimed.Difference(owned))
 	}
-	return names(found), nil
+	foreign, err = foreignTo(a, owned, differ)
+	return found, foreign, err
 }
 
 // scaled returns the field that a new scale changes in its object, if Git
 // declares it.
-func scaled(a *registry.Attributes, stored schema.Object, scale *autoscalingv1.Scale) ([]string, error) {
+func scaled(a *registry.Attributes, stored schema.Object, scale *autoscalingv1.Scale) (*fieldpath.Set, error) {
+	none := fieldpath.NewSet()
 	was, ok := a.Old.(*autoscalingv1.Scale)
 	if ok && was.Spec.Replicas == scale.Spec.Replicas {
-		return nil, nil
+		return none, nil
 	}
 	owned, err := fieldSet(gitFields(stored))
 	if err != nil {
@@ -92,9 +96,9 @@ func scaled(a *registry.Attributes, stored schema.Object, scale *autoscalingv1.S
 	}
 	path, err := fieldpath.MakePath(steps...)
 	if err != nil || !owned.Has(path) {
-		return nil, err
+		return none, err
 	}
-	return []string{strings.TrimPrefix(path.String(), ".")}, nil
+	return fieldpath.NewSet(path), nil
 }
 
 // differing returns the fields that have another value in object than in old, or

@@ -19,6 +19,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/apiserver/audit"
 	"github.com/writ-os/writ/controlplane/apiserver/fairness"
+	"github.com/writ-os/writ/controlplane/apiserver/reach"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
@@ -30,7 +31,7 @@ type Registry interface {
 	GetSubresource(ctx context.Context, r *schema.Resource, key schema.Key, sub string) (schema.Object, error)
 	PatchOrCreate(ctx context.Context, r *schema.Resource, key schema.Key, t types.PatchType, data []byte, w client.WriteOptions) (o schema.Object, created bool, err error)
 	DeleteObject(ctx context.Context, r *schema.Resource, key schema.Key, d client.DeleteOptions) (o schema.Object, gone bool, err error)
-	DeleteCollection(ctx context.Context, r *schema.Resource, o client.ListOptions, d client.DeleteOptions) (client.List, error)
+	DeleteAll(ctx context.Context, r *schema.Resource, items []*store.Item, d client.DeleteOptions) error
 }
 
 // Connector admits connections to an object, which write nothing: exec, attach,
@@ -104,7 +105,8 @@ type Check struct {
 type Mount struct {
 	Prefix  string // "/git/"
 	Handler http.Handler
-	// Audited has the requests of known users in the audit log, without bodies.
+	// Audited has the requests of known users, and those with credentials that
+	// are no good, in the audit log, without bodies.
 	Audited bool
 }
 
@@ -143,9 +145,8 @@ type Config struct {
 	// system:masters. "" opens none.
 	Socket string
 
-	// NodeTLS is for calls to node agents: the cluster's CA and the server's
-	// client certificate.
-	NodeTLS *tls.Config
+	// Way leads to node agents and pods. nil: no node is found.
+	Way *reach.Way
 
 	// CBOR lets clients speak it (KEP-4222; upstream's gate
 	// CBORServingAndStorage, off by default). What is stored stays protobuf.
@@ -207,6 +208,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.Way == nil {
+		c.Way = reach.New(reach.Config{})
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

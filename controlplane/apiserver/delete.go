@@ -6,13 +6,13 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -71,6 +71,10 @@ func queryDeleteOptions(x *exchange, o *metav1.DeleteOptions) error {
 	if v := q.Get("propagationPolicy"); v != "" {
 		p := metav1.DeletionPropagation(v)
 		o.PropagationPolicy = &p
+	}
+	if v, ok := q["ignoreStoreReadErrorWithClusterBreakingPotential"]; ok {
+		b := isTrue(v)
+		o.IgnoreStoreReadErrorWithClusterBreakingPotential = &b
 	}
 	if v, ok := q["orphanDependents"]; ok {
 		b := isTrue(v)
@@ -153,25 +157,35 @@ func (s *Server) deleteCollection(x *exchange, r *schema.Resource) error {
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if _, err := newFilter(r, &x.route, in); err != nil {
-		return err
-	}
 	opts, err := deleteOptions(x)
 	if err != nil {
 		return err
 	}
-	list, err := s.cfg.Registry.DeleteCollection(x.r.Context(), r,
-		client.ListOptions{Namespace: x.route.Namespace, Labels: in.LabelSelector, Fields: in.FieldSelector}, clientDelete(opts))
+	p, err := s.selected(x, r, in)
 	if err != nil {
 		return err
 	}
-	p := &listPage{version: s.cfg.Store.Version().String()}
-	for _, o := range list.Items {
-		v, _ := schema.ParseResourceVersion(o.GetResourceVersion())
-		p.items = append(p.items, &store.Item{Resource: r.Stored(), Key: schema.KeyOf(o), Version: v, Object: o})
+	if err := s.cfg.Registry.DeleteAll(x.r.Context(), r, p.items, clientDelete(opts)); err != nil {
+		return err
 	}
 	if p.items, err = x.now.views.of(r).all(x.r.Context(), p.items); err != nil {
 		return err
 	}
 	return s.writeList(x, r, out, p)
+}
+
+// selected are the objects that LIST shows now for the same selectors: what is
+// deleted is what was seen.
+func (s *Server) selected(x *exchange, r *schema.Resource, in *internalversion.ListOptions) (*listPage, error) {
+	f, err := newFilter(r, &x.route, in)
+	if err != nil {
+		return nil, err
+	}
+	f.show = x.now.views.of(r).show(x.r.Context())
+	if err := s.asked(x.r.Context(), true, 0); err != nil {
+		return nil, err
+	}
+	o := &listOptions{filter: f}
+	p := s.cut(r, page{snapshot: s.cfg.Store.Snapshot(r)}, schema.Key{}, o)
+	return p, o.filter.err
 }

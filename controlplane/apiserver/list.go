@@ -66,7 +66,7 @@ func (s *Server) selectPage(ctx context.Context, r *schema.Resource, o *listOpti
 		if old, ok := s.pages.find(r.Stored(), o.version, time.Now()); ok {
 			return s.page(r, old, schema.Key{}, o), nil
 		}
-		return s.past(r, snap, o)
+		return s.past(ctx, r, snap, o)
 	}
 	return s.cut(r, page{snapshot: snap}, schema.Key{}, o), nil
 }
@@ -121,7 +121,7 @@ func (s *Server) continuePage(ctx context.Context, r *schema.Resource, o *listOp
 		return s.page(r, pg, from, o), nil
 	}
 	if !s.cfg.Store.Alone() { // another server has cut the page before, and keeps the state
-		if items, err := s.asOf(r, schema.ResourceVersion(v), snap); err == nil {
+		if items, err := s.asOf(ctx, r, schema.ResourceVersion(v), snap); err == nil {
 			return s.cutPast(r, page{past: items, version: schema.ResourceVersion(v)}, from, o), nil
 		}
 	}
@@ -185,8 +185,8 @@ func (s *Server) cut(r *schema.Resource, pg page, from schema.Key, o *listOption
 
 // past returns a page of the state at an exact version by undoing the events
 // since.
-func (s *Server) past(r *schema.Resource, now store.Snapshot, o *listOptions) (*listPage, error) {
-	items, err := s.asOf(r, o.version, now)
+func (s *Server) past(ctx context.Context, r *schema.Resource, now store.Snapshot, o *listOptions) (*listPage, error) {
+	items, err := s.asOf(ctx, r, o.version, now)
 	if err != nil {
 		return nil, err
 	}
@@ -194,8 +194,8 @@ func (s *Server) past(r *schema.Resource, now store.Snapshot, o *listOptions) (*
 }
 
 // asOf are the objects as they were at a version, by key.
-func (s *Server) asOf(r *schema.Resource, v schema.ResourceVersion, now store.Snapshot) ([]*store.Item, error) {
-	since, err := s.since(r, v, now.Version())
+func (s *Server) asOf(ctx context.Context, r *schema.Resource, v schema.ResourceVersion, now store.Snapshot) ([]*store.Item, error) {
+	since, err := s.since(ctx, r, v, now.Version())
 	if err != nil {
 		return nil, err
 	}
@@ -230,28 +230,12 @@ func (s *Server) cutPast(r *schema.Resource, pg page, from schema.Key, o *listOp
 }
 
 // since returns the events of a resource after one version and up to another.
-func (s *Server) since(r *schema.Resource, from, to schema.ResourceVersion) ([]*store.Event, error) {
-	w, err := s.cfg.Store.Watch(r, from)
-	if errors.Is(err, store.ErrExpired) {
+func (s *Server) since(ctx context.Context, r *schema.Resource, from, to schema.ResourceVersion) ([]*store.Event, error) {
+	all, err := s.cfg.Store.Between(ctx, r, from, to)
+	if errors.Is(err, store.ErrExpired) || errors.Is(err, store.ErrNotKept) || errors.Is(err, store.ErrClosed) {
 		return nil, errPastGone()
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer w.Stop()
-	var all []*store.Event
-	for w.Progress() < to {
-		batch, ok := <-w.Events()
-		if !ok {
-			return nil, errPastGone()
-		}
-		for _, e := range batch {
-			if e.Version() <= to {
-				all = append(all, e)
-			}
-		}
-	}
-	return all, nil
+	return all, err
 }
 
 // undo puts the states in was in the place of those of a snapshot, and returns

@@ -52,7 +52,7 @@ func (s *Server) copyLog(x *exchange, u *url.URL, follow bool) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	resp, err := s.node.nodes.RoundTrip(req)
+	resp, err := s.cfg.Way.Nodes.RoundTrip(req)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("Get %q: %w", u.String(), err)) //nolint:staticcheck // upstream's text
 	}

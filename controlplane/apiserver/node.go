@@ -1,13 +1,10 @@
 package apiserver
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,57 +12,42 @@ import (
 	"github.com/writ-os/writ/schema"
 )
 
-// nodeClient makes calls to node agents and, for the proxy subresources, to
-// pods. The two do not share connections: only nodes get to see the server's
-// client certificate.
-type nodeClient struct {
-	nodes *http.Transport
-	pods  *http.Transport
-}
-
-func newNodeClient(cfg *tls.Config) *nodeClient {
-	if cfg != nil {
-		// Streams upgrade the connection, which HTTP/2 cannot.
-		cfg = cfg.Clone()
-		cfg.NextProtos = []string{"http/1.1"}
-	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	transport := func(t *tls.Config) *http.Transport {
-		return &http.Transport{
-			DialContext: dialer.DialContext, TLSClientConfig: t, TLSHandshakeTimeout: 10 * time.Second,
-			MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, DisableCompression: true,
-		}
-	}
-	return &nodeClient{
-		nodes: transport(cfg),
-		pods:  transport(&tls.Config{InsecureSkipVerify: true}), // as upstream: a pod's certificate is nobody's we know
-	}
-}
-
-func (c *nodeClient) close() {
-	c.nodes.CloseIdleConnections()
-	c.pods.CloseIdleConnections()
-}
-
-// nodeURL returns where the agent of a node listens.
+// nodeURL returns where the agent of a node listens, by the name of the node:
+// reach.Way knows the address, and that it is the node that answers.
 func (s *Server) nodeURL(name string) (*url.URL, error) {
-	it := s.cfg.Store.Get(schema.ResourceFor[*corev1.Node](), schema.Key{Name: name})
-	if it == nil {
-		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
+	n, err := s.nodeOf(name)
+	if err != nil {
+		return nil, err
 	}
-	n := it.Object.(*corev1.Node)
 	port := int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)
 	if port == 0 {
 		port = 10250
 	}
+	if len(NodeHosts(n)) == 0 {
+		return nil, apierrors.NewInternalError(fmt.Errorf("no preferred addresses found; known addresses: %v", n.Status.Addresses))
+	}
+	return &url.URL{Scheme: "https", Host: net.JoinHostPort(name, strconv.Itoa(port))}, nil
+}
+
+func (s *Server) nodeOf(name string) (*corev1.Node, error) {
+	it := s.cfg.Store.Get(schema.ResourceFor[*corev1.Node](), schema.Key{Name: name})
+	if it == nil {
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
+	}
+	return it.Object.(*corev1.Node), nil
+}
+
+// NodeHosts are the addresses by which the server calls a node, the best first.
+func NodeHosts(n *corev1.Node) []string {
+	var out []string
 	for _, kind := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeHostName, corev1.NodeExternalIP} {
 		for _, a := range n.Status.Addresses {
 			if a.Type == kind && a.Address != "" {
-				return &url.URL{Scheme: "https", Host: net.JoinHostPort(a.Address, strconv.Itoa(port))}, nil
+				out = append(out, a.Address)
 			}
 		}
 	}
-	return nil, apierrors.NewInternalError(fmt.Errorf("no preferred addresses found; known addresses: %v", n.Status.Addresses))
+	return out
 }
 
 // podOf returns the pod that a route names.

@@ -4,12 +4,13 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,10 +20,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/apiserver"
+	"github.com/writ-os/writ/controlplane/apiserver/reach"
+	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/schema"
 )
 
-// agent is the server of a node: it answers as a node agent does.
-func agent(t *testing.T) *httptest.Server {
+// agent is the server of node n1: it answers as a node agent does.
+func agent(t *testing.T, cert tls.Certificate) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/containerLogs/default/p/c", func(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +58,9 @@ func agent(t *testing.T) *httptest.Server {
 		fmt.Fprint(w, `<a href="/other">x</a>`)
 	})
 	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/there", http.StatusFound) })
-	srv := httptest.NewTLSServer(mux)
+	srv := httptest.NewUnstartedServer(mux)
+	srv.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	return srv
 }
@@ -62,10 +68,26 @@ func agent(t *testing.T) *httptest.Server {
 // newNodeCluster has a node whose agent runs, and a pod on it.
 func newNodeCluster(t *testing.T, change ...func(*apiserver.Config)) *cluster {
 	t.Helper()
-	srv := agent(t)
-	pool := x509.NewCertPool()
-	pool.AddCert(srv.Certificate())
-	change = append(change, func(cfg *apiserver.Config) { cfg.NodeTLS = &tls.Config{RootCAs: pool} })
+	ca, err := pki.Make(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := ca.IssueServing(pki.Serving{Name: "system:node:n1", Hosts: []string{"n1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := agent(t, pair.TLS())
+	change = append(change, func(cfg *apiserver.Config) {
+		st := cfg.Store
+		cfg.Way = reach.New(reach.Config{TLS: &tls.Config{RootCAs: ca.Pool()}, Also: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+			Hosts: func(name string) ([]string, error) {
+				it := st.Get(schema.ResourceFor[*corev1.Node](), schema.Key{Name: name})
+				if it == nil {
+					return nil, errors.New("no such node")
+				}
+				return apiserver.NodeHosts(it.Object.(*corev1.Node)), nil
+			}})
+	})
 	c := newCluster(t, change...)
 	cs, ctx := c.clientset(t, "admin"), t.Context()
 	host, port, _ := net.SplitHostPort(strings.TrimPrefix(srv.URL, "https://"))

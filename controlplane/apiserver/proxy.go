@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -17,6 +18,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/proxy"
 
+	"github.com/writ-os/writ/controlplane/apiserver/reach"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -57,7 +59,7 @@ func (s *Server) stream(x *exchange, pods *schema.Resource) error {
 		return err
 	}
 	u.Path, u.RawQuery = path, query.Encode()
-	s.forward(x, u, s.node.nodes, false, true)
+	s.forward(x, u, s.cfg.Way.Nodes, false, true)
 	return nil
 }
 
@@ -92,6 +94,9 @@ type responder struct {
 
 // Error implements proxy.ErrorResponder.
 func (p responder) Error(w http.ResponseWriter, r *http.Request, err error) {
+	if refused := (*reach.RefusedError)(nil); errors.As(err, &refused) {
+		err = apierrors.NewBadRequest("address not allowed")
+	}
 	p.s.writeError(w, r, err)
 }
 
@@ -124,6 +129,7 @@ func (s *Server) proxy(x *exchange, r *schema.Resource) error {
 		return err
 	}
 	u.Path, u.RawQuery = path, x.r.URL.RawQuery
+	sandboxed(x.Header())
 	s.forward(x, u, rt, true, false)
 	return nil
 }
@@ -152,16 +158,21 @@ func (s *Server) proxyTarget(r *schema.Resource, rt *route) (u *url.URL, by http
 	if scheme == "" {
 		scheme = "http"
 	}
-	by = s.node.pods
+	by = s.cfg.Way.Pods
 	switch r.Plural {
 	case "nodes":
 		if u, err = s.nodeURL(name); err != nil {
 			return nil, nil, err
 		}
 		if port == "" || port == u.Port() {
-			return u, s.node.nodes, nil
+			return u, s.cfg.Way.Nodes, nil
 		}
-		u, err = targetURL(scheme, u.Hostname(), port)
+		n, err := s.nodeOf(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		u, err = targetURL(scheme, NodeHosts(n)[0], port)
+		return u, by, err
 	case "pods":
 		u, err = s.podURL(schema.Key{Namespace: rt.Namespace, Name: name}, scheme, port)
 	default:

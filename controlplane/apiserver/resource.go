@@ -46,6 +46,12 @@ func (s *Server) serveResource(x *exchange) {
 		s.notFound(x)
 		return
 	}
+	if err := s.cfg.Store.View().Unreadable(r); err != nil {
+		if err := s.serveUnreadable(x, r, err); err != nil {
+			s.writeError(x, x.r, err)
+		}
+		return
+	}
 	if err := s.serveVerb(x, r); err != nil {
 		s.writeError(x, x.r, routerError(x, r, err))
 	}

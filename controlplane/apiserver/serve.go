@@ -49,6 +49,10 @@ func (s *Server) serveAs(w http.ResponseWriter, r *http.Request, as user.Info) {
 	defer s.finish(x)
 
 	var err error
+	if err = sameSite(r); err != nil {
+		s.writeError(x, r, err)
+		return
+	}
 	if x.route, err = parseRoute(r); err != nil {
 		s.writeError(x, r, apierrors.NewBadRequest(err.Error()))
 		return
@@ -61,9 +65,8 @@ func (s *Server) serveAs(w http.ResponseWriter, r *http.Request, as user.Info) {
 		return
 	}
 	if m := s.mount(r.URL.Path); m != nil {
-		if m.Audited && s.cfg.Audit != nil && x.user != nil {
-			var err error
-			if x.r, x.event, err = s.cfg.Audit.Begin(x.r, x.Header().Get("Audit-Id"), x.began, x.attributes(), false); err != nil {
+		if m.Audited {
+			if err := s.record(x); err != nil {
 				s.writeError(x, x.r, apierrors.NewInternalError(err))
 				return
 			}
@@ -78,13 +81,32 @@ func (s *Server) serveAs(w http.ResponseWriter, r *http.Request, as user.Info) {
 	s.serveUser(x)
 }
 
+// record begins the audit of a request to a mount. Its handler may say more by
+// annotations (k8s.io/apiserver/pkg/audit). Credentials that nobody knows are
+// recorded too, none at all are not: clients ask without them first.
+func (s *Server) record(x *exchange) (err error) {
+	switch {
+	case s.cfg.Audit == nil:
+	case x.user != nil:
+		x.r, x.event, err = s.cfg.Audit.Begin(x.r, x.Header().Get("Audit-Id"), x.began, x.attributes(), false)
+	case x.r.Header.Get("Authorization") != "":
+		s.recordRefused(x)
+	}
+	return err
+}
+
+func (s *Server) recordRefused(x *exchange) {
+	if s.cfg.Audit == nil {
+		return
+	}
+	if err := s.cfg.Audit.Refused(x.r, x.Header().Get("Audit-Id"), x.began, x.attributes(), http.StatusUnauthorized); err != nil {
+		s.cfg.Log.Warn("a refused request is missing in the audit log", "path", x.r.URL.Path, "err", err)
+	}
+}
+
 // refuse answers a request whose user is not known.
 func (s *Server) refuse(x *exchange, err error) {
-	if s.cfg.Audit != nil {
-		if err := s.cfg.Audit.Refused(x.r, x.Header().Get("Audit-Id"), x.began, x.attributes(), http.StatusUnauthorized); err != nil {
-			s.cfg.Log.Warn("a refused request is missing in the audit log", "path", x.r.URL.Path, "err", err)
-		}
-	}
+	s.recordRefused(x)
 	s.writeError(x, x.r, err)
 }
 

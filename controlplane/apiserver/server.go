@@ -27,7 +27,6 @@ type Server struct {
 	pages   *pages
 	current atomic.Pointer[served]
 	metrics http.Handler
-	node    *nodeClient
 
 	impersonation *impersonation.Checker
 	owners        questionOwners
@@ -47,7 +46,6 @@ func New(cfg Config) *Server {
 		cfg:   cfg,
 		met:   newMetrics(cfg.Metrics),
 		pages: newPages(cfg.ContinueFor),
-		node:  newNodeClient(cfg.NodeTLS),
 
 		impersonation: impersonation.New(cfg.Authorizer),
 	}
@@ -91,7 +89,7 @@ func (s *Server) Run(ctx context.Context) error {
 	g.Go(func() error {
 		<-ctx.Done()
 		s.stop()
-		defer s.node.close()
+		defer s.cfg.Way.Close()
 		return shutdown(servers, s.cfg.Grace)
 	})
 	s.cfg.Log.Info("api server is serving", "addresses", addresses(s.cfg.Listeners), "version", s.cfg.Version)

@@ -71,6 +71,12 @@ func statusError(code int, reason metav1.StatusReason, message string) *apierror
 	}}
 }
 
+// errUnreadable answers for a resource of which this server cannot read all
+// values: what exists must not look deleted.
+func errUnreadable(err error) error {
+	return statusError(http.StatusInternalServerError, metav1.StatusReasonInternalError, "Internal error occurred: "+err.Error())
+}
+
 func errNotAcceptable(accepted []string) error {
 	return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
 		"only the following media types are accepted: "+strings.Join(accepted, ", "))

@@ -85,6 +85,10 @@ func (ws *watchStream) run() error {
 	if errors.Is(err, store.ErrExpired) {
 		return errExpired(from, ws.s.cfg.Store.Version())
 	}
+	var lost *store.UnreadableError
+	if errors.As(err, &lost) {
+		return errUnreadable(lost)
+	}
 	if err != nil {
 		return err
 	}
@@ -290,13 +294,20 @@ func (ws *watchStream) sendBookmark() bool {
 	return ws.write(ws.enc.bookmark(ws.w.Progress(), false)) && ws.flush() == nil
 }
 
-// sendEnd tells a client that was too slow to list again. A server that ends
-// just closes the stream.
+// sendEnd tells a client that was too slow to list again, and one of a resource
+// that cannot be read any more why. A server that ends just closes the stream.
 func (ws *watchStream) sendEnd() {
-	if !errors.Is(ws.w.Err(), store.ErrExpired) {
+	var lost *store.UnreadableError
+	var why error
+	switch err := ws.w.Err(); {
+	case errors.Is(err, store.ErrExpired):
+		why = errExpired(ws.w.Progress(), ws.s.cfg.Store.Version())
+	case errors.As(err, &lost):
+		why = errUnreadable(lost)
+	default:
 		return
 	}
-	if ws.write(ws.enc.failure(errExpired(ws.w.Progress(), ws.s.cfg.Store.Version()))) {
+	if ws.write(ws.enc.failure(why)) {
 		_ = ws.flush()
 	}
 }

@@ -39,7 +39,7 @@ type AuthenticatorConfig struct {
 	OIDC      authenticator.Token // oidc.Open
 	Webhook   authenticator.Token // webhook.OpenTokens
 	// TokenPaths are prefixes of paths where the password of basic authentication
-	// may be a bearer token, whatever the name: Git's clients know no other way.
+	// may be a bearer token, whatever the name: Git's clients and browsers know no other way.
 	TokenPaths []string
 	// Audiences are those of the API server, which tokens without an audience
 	// of their own are for. Default: token.Authority.Audiences' default.

@@ -7,16 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/writ-os/writ/controlplane/auth/identity"
 )
 
 var (
 	// errUnverified is why a certificate of the right CA is refused all the same.
 	errUnverified = errors.New("certificate not valid")
 	errPassword   = errors.New("invalid username/password combination")
+	errForNodes   = errors.New("the certificate is for calls of API servers to nodes, and API servers do not take it")
 )
 
 // certificate says whom a client certificate speaks for. It verifies the
@@ -27,6 +31,9 @@ func (a *Authenticator) certificate(r *http.Request) (user.Info, bool, error) {
 		return nil, false, nil
 	}
 	leaf := r.TLS.PeerCertificates[0]
+	if slices.Contains(leaf.Subject.Organization, identity.KubeletClientsGroup) {
+		return nil, false, errForNodes
+	}
 	v, err := a.certs.verified(r.TLS.PeerCertificates, a.cfg.CAs.Pool(), a.cfg.Now())
 	if err != nil {
 		return nil, false, fmt.Errorf("verify client certificate of %q: %w", leaf.Subject.CommonName, err)

@@ -90,6 +90,9 @@ func (g *Registry) attempt(ctx context.Context, o *overlay, dryRun bool, fn func
 // one runs a transaction of one write and returns the object as stored, in the
 // version of the request.
 func (g *Registry) one(ctx context.Context, r *schema.Resource, dryRun bool, fn func(*overlay) (*entry, error)) (schema.Object, error) {
+	if err := g.writable(r); err != nil {
+		return nil, err
+	}
 	var e *entry
 	err := g.transaction(ctx, dryRun, func(o *overlay) error {
 		var err error

@@ -11,6 +11,7 @@ import (
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -43,7 +44,6 @@ func (g *Registry) DeleteCollection(ctx context.Context, r *schema.Resource, o c
 	if err := CheckFields(r, o.Fields); err != nil {
 		return client.List{}, err
 	}
-	warnOrphans(ctx, r, d)
 	if err := g.current(ctx); err != nil {
 		return client.List{}, err
 	}
@@ -53,10 +53,10 @@ func (g *Registry) DeleteCollection(ctx context.Context, r *schema.Resource, o c
 	if err != nil {
 		return client.List{}, err
 	}
+	if err := g.DeleteAll(ctx, r, items, d); err != nil {
+		return client.List{}, err
+	}
 	for _, it := range items {
-		if _, _, err := g.DeleteObject(ctx, r, it.Key, d); err != nil && !apierrors.IsNotFound(err) {
-			return client.List{}, err
-		}
 		was, err := asked(ctx, r, it.Object)
 		if err != nil {
 			return client.List{}, err
@@ -64,6 +64,21 @@ func (g *Registry) DeleteCollection(ctx context.Context, r *schema.Resource, o c
 		list.Items = append(list.Items, was)
 	}
 	return list, nil
+}
+
+// DeleteAll deletes objects of one resource, each on its own: one that is gone
+// meanwhile is no error.
+func (g *Registry) DeleteAll(ctx context.Context, r *schema.Resource, items []*store.Item, d client.DeleteOptions) error {
+	warnOrphans(ctx, r, d)
+	if err := g.writable(r); err != nil {
+		return err
+	}
+	for _, it := range items {
+		if _, _, err := g.DeleteObject(ctx, r, it.Key, d); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // delete admits the deletion of an object over an overlay.

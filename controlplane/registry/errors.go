@@ -68,14 +68,62 @@ func (g *Registry) current(ctx context.Context) error {
 	return err
 }
 
+// unreadable is what everybody is told who asks for a resource of which this
+// server cannot read all values: an internal error, as upstream.
+func unreadable(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+		Message: fmt.Sprintf("Internal error occurred: %v", err),
+	}}
+}
+
+// Readable is an internal error for a resource of which this server cannot read
+// all values: nothing that exists may look deleted.
+func (g *Registry) Readable(r *schema.Resource) error {
+	if err := g.store.View().Unreadable(r); err != nil {
+		return unreadable(err)
+	}
+	return nil
+}
+
+// writable is Readable for writes: they are refused besides while what admission
+// goes by cannot be read, since a policy that is not seen would not be kept.
+func (g *Registry) writable(r *schema.Resource) error {
+	v := g.store.View()
+	if err := v.Unreadable(r); err != nil {
+		return unreadable(err)
+	}
+	var all *store.UnreadableError
+	for _, err := range g.store.UnreadableKinds() {
+		if errors.As(err, &all) && rules(all.Resource) {
+			return unreadable(err)
+		}
+	}
+	return nil
+}
+
+// rules says whether admission goes by the objects of a resource.
+func rules(r *schema.Resource) bool {
+	switch r.Group {
+	case "admissionregistration.k8s.io", "apiextensions.k8s.io", "rbac.authorization.k8s.io", "writ.dev":
+		return true
+	case "":
+		return r.Plural == "namespaces" || r.Plural == "resourcequotas" || r.Plural == "limitranges"
+	}
+	return false
+}
+
 // storeError says in the words of the API what the store refused. A conflict
 // stays as it is: the caller tries again.
 func storeError(writes []store.Write, err error) error {
 	var large *store.TooLargeError
 	var conflict *store.ConflictError
+	var lost *store.UnreadableError
 	switch {
 	case errors.As(err, &conflict):
 		return err
+	case errors.As(err, &lost):
+		return unreadable(lost)
 	case errors.As(err, &large):
 		return apierrors.NewRequestEntityTooLargeError(err.Error())
 	case errors.Is(err, store.ErrNoSpace):

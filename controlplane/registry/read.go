@@ -14,6 +14,9 @@ func (g *Registry) Get(ctx context.Context, r *schema.Resource, key schema.Key) 
 	if err := g.current(ctx); err != nil {
 		return nil, err
 	}
+	if err := g.Readable(r); err != nil {
+		return nil, err
+	}
 	it := g.store.Get(r, key)
 	if it == nil {
 		return nil, notFound(r, key.Name)
@@ -47,6 +50,9 @@ func (g *Registry) List(ctx context.Context, r *schema.Resource, o client.ListOp
 		return client.List{}, err
 	}
 	if err := g.current(ctx); err != nil {
+		return client.List{}, err
+	}
+	if err := g.Readable(r); err != nil {
 		return client.List{}, err
 	}
 	s := g.store.Snapshot(r)

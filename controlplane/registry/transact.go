@@ -23,6 +23,16 @@ import (
 // store. When other writers were faster all of it is done again, unless an op
 // demanded a resourceVersion that is no longer the stored one.
 func (g *Registry) Transact(ctx context.Context, ops []client.Op, dryRun bool) ([]schema.Object, error) {
+	var last *schema.Resource
+	for _, op := range ops {
+		if op.Resource == last {
+			continue
+		}
+		if err := g.writable(op.Resource); err != nil {
+			return nil, err
+		}
+		last = op.Resource
+	}
 	entries := make([]*entry, len(ops))
 	err := g.transaction(ctx, dryRun, func(ov *overlay) error {
 		errs := map[int]error{}

@@ -42,7 +42,7 @@ func (g *Registry) validateCreate(ctx context.Context, w *write, o schema.Object
 	if u, ok := o.(*unstructured.Unstructured); ok && w.r.Custom != nil {
 		return invalid(w.r, o.GetName(), append(errs, w.r.Custom.Validate(ctx, u, nil)...))
 	}
-	return invalid(w.r, o.GetName(), w.withSchema(errs, o))
+	return invalid(w.r, o.GetName(), unsupported(w.withSchema(errs, o), o, nil))
 }
 
 // validateUpdate checks a change.
@@ -67,7 +67,11 @@ func (g *Registry) validateUpdate(ctx context.Context, w *write, o, old schema.O
 	if w.sub != "" && w.rule.validateDoor != nil {
 		errs = append(errs, w.rule.validateDoor(w.sub, o, old)...)
 	}
-	return invalid(w.r, o.GetName(), w.withSchema(errs, o))
+	errs = w.withSchema(errs, o)
+	if w.sub != "status" { // which says what is, and asks for nothing
+		errs = unsupported(errs, o, old)
+	}
+	return invalid(w.r, o.GetName(), errs)
 }
 
 // plainNames does not check the name: an update cannot change it.

@@ -52,6 +52,10 @@ func (g *Registry) Watch(ctx context.Context, r *schema.Resource, o client.Watch
 
 // WatchError says in the words of the API why a watch cannot begin or go on.
 func WatchError(err error, from, now schema.ResourceVersion) error {
+	var lost *store.UnreadableError
+	if errors.As(err, &lost) {
+		return unreadable(lost)
+	}
 	if errors.Is(err, store.ErrExpired) {
 		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %v (%v)", from, now))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/defaults"
+	"github.com/writ-os/writ/schema/support"
 )
 
 // write is one write on its way through the rules, over an overlay.
@@ -109,11 +110,16 @@ func (w *write) isNew() error {
 
 // warn tells the client what the rules of the kind say of a valid state.
 func (w *write) warn(ctx context.Context, o, old schema.Object) {
-	if w.rule.warnings == nil || w.sub != "" || trusted(w.user) {
+	if w.sub != "" || trusted(w.user) {
 		return
 	}
-	for _, text := range w.rule.warnings(o, old) {
-		warning.AddWarning(ctx, "", text)
+	if w.rule.warnings != nil {
+		for _, text := range w.rule.warnings(o, old) {
+			warning.AddWarning(ctx, "", text)
+		}
+	}
+	for _, f := range newly(support.Warn, o, old) {
+		warning.AddWarning(ctx, "", f.Warning())
 	}
 }
 

@@ -13,6 +13,7 @@ type cluster struct {
 	nodes  []*nodeInfo // those that exist, in no order
 	byName map[string]*nodeInfo
 	pods   map[schema.Key]*placed
+	peers  *peers
 }
 
 // placed is a pod that counts on a node: because it is bound to it, or because
@@ -24,13 +25,16 @@ type placed struct {
 }
 
 func newCluster() *cluster {
-	return &cluster{byName: map[string]*nodeInfo{}, pods: map[schema.Key]*placed{}}
+	c := &cluster{byName: map[string]*nodeInfo{}, pods: map[schema.Key]*placed{}}
+	c.peers = newPeers(c)
+	return c
 }
 
 func (c *cluster) entry(name string) *nodeInfo {
 	n := c.byName[name]
 	if n == nil {
 		n = newNode(name)
+		n.peers = c.peers
 		c.byName[name] = n
 	}
 	return n
@@ -90,19 +94,37 @@ func (c *cluster) setPod(pod *corev1.Pod) *nodeInfo {
 }
 
 // changesAccount says whether two states of a pod count differently: its spec
-// has changed, or a resize in place has been granted.
+// has changed, or what a resize in place has been granted, has got, or is
+// refused.
 func changesAccount(a, b *corev1.Pod) bool {
-	return a.UID != b.UID || a.Generation != b.Generation || !equality.Semantic.DeepEqual(allocated(a), allocated(b))
+	return a.UID != b.UID || a.Generation != b.Generation || infeasible(a) != infeasible(b) || !equality.Semantic.DeepEqual(held(a), held(b))
 }
 
-func allocated(pod *corev1.Pod) []corev1.ResourceList {
+// held is what the containers of a pod have been granted and have: while the
+// two differ the greater counts.
+func held(pod *corev1.Pod) []corev1.ResourceList {
 	var out []corev1.ResourceList
-	for i := range pod.Status.ContainerStatuses {
-		if r := pod.Status.ContainerStatuses[i].AllocatedResources; r != nil {
-			out = append(out, r)
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range statuses {
+			if r := statuses[i].AllocatedResources; r != nil {
+				out = append(out, r)
+			}
+			if r := statuses[i].Resources; r != nil {
+				out = append(out, r.Requests)
+			}
 		}
 	}
 	return out
+}
+
+// infeasible says that the node has refused a resize for good.
+func infeasible(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodResizePending {
+			return c.Reason == corev1.PodReasonInfeasible
+		}
+	}
+	return false
 }
 
 // assume counts a pod on the node that it is about to be bound to.

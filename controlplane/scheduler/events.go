@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
@@ -15,11 +16,21 @@ type bindResult struct {
 	err error
 }
 
+// notEvicted is the message that a pod which was to make room for another is
+// still there.
+type notEvicted struct {
+	key schema.Key
+	uid types.UID
+	err error
+}
+
 // receive takes in one message.
 func (s *Scheduler) receive(m any) {
 	switch m := m.(type) {
 	case bindResult:
 		s.bound(m.binding, m.err)
+	case notEvicted:
+		s.notEvicted(m)
 	case client.Event:
 		deleted := m.Type == client.Deleted
 		if !deleted && m.Type != client.Added && m.Type != client.Modified {
@@ -30,6 +41,8 @@ func (s *Scheduler) receive(m any) {
 			s.nodeEvent(o, deleted)
 		case *corev1.Pod:
 			s.podEvent(o, deleted)
+		case *corev1.Namespace:
+			s.cluster.peers.setNamespace(o, deleted)
 		}
 	}
 }
@@ -72,6 +85,7 @@ func (s *Scheduler) wants(pod *corev1.Pod) bool {
 func (s *Scheduler) forget(key schema.Key) {
 	if w := s.queue.pods[key]; w != nil {
 		s.unnominate(w)
+		s.leaveSlot(w)
 		s.queue.remove(key)
 	}
 }
@@ -85,6 +99,7 @@ func (s *Scheduler) pending(key schema.Key, pod *corev1.Pod) {
 	}
 	if w := s.queue.pods[key]; w != nil {
 		s.unnominate(w)
+		s.leaveSlot(w)
 	}
 	if s.cluster.assumed(key) != nil {
 		s.freed(s.cluster.removePod(key)) // another pod of the name

@@ -17,6 +17,11 @@ var filters = []filter{
 	{name: "NodeAffinity", refuse: nodeAffinity},
 	{name: "NodePorts", refuse: nodePorts, evictable: true},
 	{name: "NodeResourcesFit", refuse: nodeResourcesFit, evictable: true},
+	{name: "VolumeBinding", refuse: volumeClaims},
+	{name: "PodTopologySpread", refuse: spreadLabels},
+	{name: "PodTopologySpread", refuse: spreadEvenly, evictable: true},
+	{name: "InterPodAffinity", refuse: peerAffinity},
+	{name: "InterPodAffinity", refuse: peerAntiAffinity, evictable: true},
 }
 
 // refusals returns why a node is not for a pod, none when it is, and whether

@@ -14,6 +14,7 @@ type metrics struct {
 	attempts      *prometheus.CounterVec
 	duration      prometheus.Histogram
 	pending       *prometheus.GaugeVec
+	idle          prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -31,6 +32,10 @@ func newMetrics() *metrics {
 			Name: "scheduler_pending_pods",
 			Help: "Number of pods that wait for a node, by queue.",
 		}, []string{"queue"}),
+		idle: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "writ_scheduler_idle_wakes_total",
+			Help: "Wakes held back because the queue asked for the next round at once, again and again, with nothing to do.",
+		}),
 	}
 	m.scheduled = m.attempts.WithLabelValues("scheduled", DefaultName)
 	m.unschedulable = m.attempts.WithLabelValues("unschedulable", DefaultName)
@@ -40,7 +45,7 @@ func newMetrics() *metrics {
 
 // Collectors returns the metrics, to be registered by main.
 func (s *Scheduler) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.attempts, s.metrics.duration, s.metrics.pending}
+	return []prometheus.Collector{s.metrics.attempts, s.metrics.duration, s.metrics.pending, s.metrics.idle}
 }
 
 func (m *metrics) decided(d *decision, took time.Duration) {

@@ -34,6 +34,7 @@ type nodeInfo struct {
 	// nominated are pods for which others are leaving the node.
 	nominated []*podInfo
 	index     int // in cluster.nodes; -1 when node is nil
+	peers     *peers
 }
 
 // taint is a taint with the text that refuses for it.
@@ -85,6 +86,7 @@ func (n *nodeInfo) put(p *podInfo) { n.count(p, 1); n.pods[p.key] = p }
 func (n *nodeInfo) take(p *podInfo) { n.count(p, -1); delete(n.pods, p.key) }
 
 func (n *nodeInfo) count(p *podInfo, sign int) {
+	n.peers.count(p, n, sign)
 	n.asked.add(&p.asked, int64(sign))
 	n.counted.add(&p.counted, int64(sign))
 	for _, port := range p.ports {

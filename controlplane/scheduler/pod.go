@@ -21,6 +21,7 @@ type podInfo struct {
 	counted resources // what scores count
 	ports   []hostPort
 	owner   types.UID // of the controller, for spreading
+	peers   *peerRules
 
 	// The following are for pods that wait for a node only.
 	required  *nodeaffinity.RequiredNodeAffinity // nil: any node
@@ -41,7 +42,7 @@ type hostPort struct {
 
 // newPod works out what counts of a pod on a node.
 func newPod(pod *corev1.Pod) *podInfo {
-	p := &podInfo{pod: pod, key: schema.KeyOf(pod), priority: corev1helpers.PodPriority(pod), ports: hostPorts(pod)}
+	p := &podInfo{pod: pod, key: schema.KeyOf(pod), priority: corev1helpers.PodPriority(pod), ports: hostPorts(pod), peers: peerRulesOf(pod)}
 	p.asked, p.counted = requestsOf(pod)
 	if c := metav1.GetControllerOfNoCopy(pod); c != nil {
 		p.owner = c.UID

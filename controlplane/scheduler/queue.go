@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/writ-os/writ/schema"
@@ -23,6 +24,8 @@ type waiting struct {
 	attempts int
 	// condition is the message of the PodScheduled condition written last.
 	condition string
+	// slot is the node with the room for which it was woken.
+	slot *nodeInfo
 
 	place place
 	until time.Time // end of back-off, or when unschedulable becomes stale
@@ -133,16 +136,26 @@ func (q *queue) retry(w *waiting, now time.Time) {
 	q.enter(w, backingOff, now.Add(backoff(w.attempts)))
 }
 
-// wake moves the unschedulable pods that fit says may be placed now. They wait
-// out the back-off of their attempts first.
-func (q *queue) wake(now time.Time, mayFit func(*podInfo) bool) {
-	var moved []*waiting
+// wake moves the unschedulable pods that mayFit says may be placed now and that
+// get room by take, which is asked the most urgent first. They wait out the
+// back-off of their attempts.
+func (q *queue) wake(now time.Time, mayFit func(*podInfo) bool, take func(*waiting) bool) {
+	var fitting []*waiting
 	for _, w := range q.delayed.items {
 		if w.place == unschedulable && mayFit(w.podInfo) {
-			moved = append(moved, w)
+			fitting = append(fitting, w)
 		}
 	}
-	for _, w := range moved {
+	slices.SortFunc(fitting, func(a, b *waiting) int {
+		if moreUrgent(a, b) {
+			return -1
+		}
+		return 1
+	})
+	for _, w := range fitting {
+		if !take(w) {
+			continue
+		}
 		tried := w.until.Add(-stale)
 		q.leave(w)
 		if end := tried.Add(backoff(w.attempts)); end.After(now) {

@@ -78,14 +78,14 @@ func TestQueueWakes(t *testing.T) {
 		}
 
 		// An event soon after the attempt: the back-off is waited out.
-		q.wake(time.Now(), func(p *podInfo) bool { return p.key.Name == "small" })
+		q.wake(time.Now(), func(p *podInfo) bool { return p.key.Name == "small" }, func(*waiting) bool { return true })
 		wantPopped(t, q)
 		time.Sleep(time.Second)
 		wantPopped(t, q, "small")
 
 		// An event long after: at once.
 		time.Sleep(time.Minute)
-		q.wake(time.Now(), func(*podInfo) bool { return true })
+		q.wake(time.Now(), func(*podInfo) bool { return true }, func(*waiting) bool { return true })
 		wantPopped(t, q, "large")
 	})
 }

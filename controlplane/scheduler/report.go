@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,28 +41,80 @@ func (w *writer) reportOne(ctx context.Context) bool {
 	if !found {
 		return false
 	}
-	w.cfg.Recorder.Event(r.pod, corev1.EventTypeWarning, "FailedScheduling", r.message)
-	if r.preemption.node != nil {
-		w.evict(ctx, r)
+	if !w.waits(r.pod) {
+		return true
 	}
-	if r.changed || r.preemption.node != nil {
-		if err := w.setCondition(ctx, r); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-			w.cfg.Log.Warn("condition not written", "pod", schema.KeyOf(r.pod), "err", err)
-		}
+	w.cfg.Recorder.Event(r.pod, corev1.EventTypeWarning, "FailedScheduling", r.message)
+	if !r.changed && r.preemption.node == nil {
+		return true
+	}
+	// The condition first: where it is refused because the pod has its node,
+	// nobody has to leave for it.
+	written, err := w.setCondition(ctx, r)
+	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+		w.cfg.Log.Warn("condition not written", "pod", schema.KeyOf(r.pod), "err", err)
+	}
+	if r.preemption.node == nil || err == nil && !written {
+		return true
+	}
+	if err == nil {
+		err = w.evict(ctx, r)
+	}
+	if err != nil && ctx.Err() == nil {
+		w.post(notEvicted{schema.KeyOf(r.pod), r.pod.UID, err})
 	}
 	return true
 }
 
-func (w *writer) setCondition(ctx context.Context, r report) error {
-	now := metav1.NewTime(time.Now())
-	status := map[string]any{"conditions": []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: r.pod.Generation,
-		Reason: cmp.Or(r.reason, corev1.PodReasonUnschedulable), Message: r.message, LastTransitionTime: transition(r.pod, now),
-	}}}
-	if r.preemption.node != nil {
-		status["nominatedNodeName"] = r.preemption.node.name
+// waits says whether a pod waits for a node still: no binding of it is on the
+// way, and nobody has bound, replaced or ended it since it was looked at.
+func (w *writer) waits(pod *corev1.Pod) bool {
+	w.mu.Lock()
+	binding := w.placing[schema.KeyOf(pod)]
+	w.mu.Unlock()
+	if binding {
+		return false
 	}
-	return w.patchStatus(ctx, r.pod, status)
+	now, ok := client.Cached[*corev1.Pod](w.cfg.Cache, schema.KeyOf(pod))
+	return ok && stillWaits(now, pod)
+}
+
+func stillWaits(now, seen *corev1.Pod) bool {
+	return now.UID == seen.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil
+}
+
+// conditionTries is how often the condition of a pod is written that others
+// change at the same time.
+const conditionTries = 5
+
+// setCondition says in the pod's status why it waits; false when it does not
+// any more. The write holds for the state that was looked at alone: a pod that
+// is bound in between keeps its condition.
+func (w *writer) setCondition(ctx context.Context, r report) (bool, error) {
+	var last error
+	for range conditionTries {
+		pod, err := client.Get[*corev1.Pod](ctx, w.cfg.Client, schema.KeyOf(r.pod))
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if !stillWaits(pod, r.pod) || !w.waits(r.pod) {
+			return false, nil
+		}
+		status := map[string]any{"conditions": []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, ObservedGeneration: r.pod.Generation,
+			Reason: cmp.Or(r.reason, corev1.PodReasonUnschedulable), Message: r.message, LastTransitionTime: transition(pod, metav1.NewTime(time.Now())),
+		}}}
+		if r.preemption.node != nil {
+			status["nominatedNodeName"] = r.preemption.node.name
+		}
+		if last = w.patchStatus(ctx, pod, pod.ResourceVersion, status); last == nil || !apierrors.IsConflict(last) {
+			return last == nil, last
+		}
+	}
+	return false, last
 }
 
 // transition keeps the time of a condition that is False already.
@@ -74,8 +127,14 @@ func transition(pod *corev1.Pod, now metav1.Time) metav1.Time {
 	return now
 }
 
-func (w *writer) patchStatus(ctx context.Context, pod *corev1.Pod, status map[string]any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
+// patchStatus merges into the status of a pod, of the version alone where one
+// is given.
+func (w *writer) patchStatus(ctx context.Context, pod *corev1.Pod, version string, status map[string]any) error {
+	meta := map[string]any{"uid": pod.UID}
+	if version != "" {
+		meta["resourceVersion"] = version
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": meta, "status": status})
 	if err != nil {
 		return fmt.Errorf("encode status of pod %s: %w", schema.KeyOf(pod), err)
 	}
@@ -83,15 +142,20 @@ func (w *writer) patchStatus(ctx context.Context, pod *corev1.Pod, status map[st
 	return err
 }
 
-// evict deletes the pods that make room for another.
-func (w *writer) evict(ctx context.Context, r report) {
+// evict deletes the pods that make room for another, as long as that waits. It
+// returns what kept one of them.
+func (w *writer) evict(ctx context.Context, r report) error {
+	var errs []error
 	for _, v := range r.preemption.victims {
+		if !w.waits(r.pod) {
+			break
+		}
 		condition := map[string]any{"conditions": []corev1.PodCondition{{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, ObservedGeneration: v.Generation,
 			Reason: corev1.PodReasonPreemptionByScheduler, LastTransitionTime: metav1.NewTime(time.Now()),
 			Message: fmt.Sprintf("%s: preempting to accommodate a higher priority pod", w.cfg.Name),
 		}}}
-		err := w.patchStatus(ctx, v, condition)
+		err := w.patchStatus(ctx, v, "", condition)
 		if err == nil {
 			err = w.cfg.Client.Delete(ctx, podResource, schema.KeyOf(v), client.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &v.UID}})
 		}
@@ -99,8 +163,9 @@ func (w *writer) evict(ctx context.Context, r report) {
 		case err == nil:
 			w.cfg.Log.Info("pod preempted", "pod", schema.KeyOf(v), "by", schema.KeyOf(r.pod), "node", v.Spec.NodeName)
 			w.cfg.Recorder.Event(v, corev1.EventTypeNormal, "Preempted", fmt.Sprintf("Preempted by pod %v on node %v", r.pod.UID, v.Spec.NodeName))
-		case !apierrors.IsNotFound(err) && ctx.Err() == nil:
-			w.cfg.Log.Warn("pod not preempted", "pod", schema.KeyOf(v), "by", schema.KeyOf(r.pod), "err", err)
+		case !apierrors.IsNotFound(err):
+			errs = append(errs, fmt.Errorf("delete pod %s: %w", schema.KeyOf(v), err))
 		}
 	}
+	return errors.Join(errs...)
 }

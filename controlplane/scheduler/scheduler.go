@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/pace"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -52,6 +53,7 @@ type Scheduler struct {
 	start   int
 	// changed are the nodes that refused pods may fit on now.
 	changed map[*nodeInfo]bool
+	guard   pace.Guard // of rounds that find nothing to do
 }
 
 // New returns a scheduler; it starts nothing.
@@ -92,26 +94,30 @@ func (s *Scheduler) Run(ctx context.Context) error {
 // loop is the goroutine that owns the state.
 func (s *Scheduler) loop(ctx context.Context) error {
 	// Nodes and their pods first, so that no pod is placed on a node that only
-	// looks empty.
-	for _, r := range []*schema.Resource{schema.ResourceFor[*corev1.Node](), schema.ResourceFor[*corev1.Pod]()} {
+	// looks empty; and before them the namespaces, which pods select by labels.
+	for _, r := range []*schema.Resource{schema.ResourceFor[*corev1.Namespace](), schema.ResourceFor[*corev1.Node](), schema.ResourceFor[*corev1.Pod]()} {
 		if err := s.cfg.Cache.Subscribe(ctx, r, func(e client.Event) { s.inbox.post(e) }); err != nil {
 			return fmt.Errorf("subscribe to %s: %w", r, err)
 		}
 	}
+	worked := true
 	for {
 		for _, m := range s.inbox.take() {
 			s.receive(m)
+			worked = true
 		}
 		now := time.Now()
 		s.wake(now)
 		w := s.queue.pop(now)
 		if w == nil {
 			s.metrics.observe(s.queue)
-			if err := s.wait(ctx, now); err != nil {
+			if err := s.wait(ctx, now, worked); err != nil {
 				return err
 			}
+			worked = false
 			continue
 		}
+		worked = true
 		s.schedule(w, now)
 		if err := ctx.Err(); err != nil {
 			return err
@@ -119,10 +125,15 @@ func (s *Scheduler) loop(ctx context.Context) error {
 	}
 }
 
-// wait sleeps until a message comes or a pod's back-off ends.
-func (s *Scheduler) wait(ctx context.Context, now time.Time) error {
+// wait sleeps until a message comes or a pod's back-off ends. worked says that
+// there was something to do since the last wait.
+func (s *Scheduler) wait(ctx context.Context, now time.Time, worked bool) error {
 	var due <-chan time.Time
 	if t, ok := s.queue.next(); ok {
+		t, held := s.guard.Next(now, t, worked)
+		if held {
+			s.metrics.idle.Inc()
+		}
 		timer := time.NewTimer(t.Sub(now))
 		defer timer.Stop()
 		due = timer.C
@@ -138,9 +149,14 @@ func (s *Scheduler) wait(ctx context.Context, now time.Time) error {
 
 // schedule decides about one pod and acts.
 func (s *Scheduler) schedule(w *waiting, now time.Time) {
+	s.cluster.peers.look()
 	d := s.decider.decide(w.podInfo, s.cluster.nodes, s.start)
 	s.start = d.next
 	s.metrics.decided(&d, time.Since(now))
+	if w.slot != d.node {
+		s.leaveSlot(w)
+	}
+	w.slot = nil
 	if d.node == nil {
 		s.refuse(w, d.refusal, now)
 		return
@@ -165,20 +181,51 @@ func (s *Scheduler) refuse(w *waiting, why *refusal, now time.Time) {
 }
 
 // wake tries refused pods against the nodes that have changed, and against
-// these alone: elsewhere nothing is new.
+// these alone: elsewhere nothing is new. Of pods that fit as many wake as there
+// is room for, the most urgent first: each is counted on the node that woke it
+// while the others are asked. What becomes of the room is seen when the pod is
+// tried (schedule).
 func (s *Scheduler) wake(now time.Time) {
-	if len(s.changed) == 0 {
+	elsewhere := s.cluster.peers.moved
+	if len(s.changed) == 0 && !elsewhere {
 		return
 	}
-	s.queue.wake(now, func(p *podInfo) bool {
+	s.cluster.peers.look()
+	room := func(p *podInfo) *nodeInfo {
 		for n := range s.changed {
 			if fits(p, n) {
-				return true
+				return n
 			}
 		}
-		return false
+		if elsewhere { // what pods said of each other has changed: any node may do
+			for _, n := range s.cluster.nodes {
+				if fits(p, n) {
+					return n
+				}
+			}
+		}
+		return nil
+	}
+	var taken []*waiting
+	s.queue.wake(now, func(p *podInfo) bool { return room(p) != nil }, func(w *waiting) bool {
+		if w.slot = room(w.podInfo); w.slot == nil {
+			return false
+		}
+		w.slot.put(w.podInfo)
+		taken = append(taken, w)
+		return true
 	})
+	for _, w := range taken {
+		w.slot.take(w.podInfo)
+	}
+	s.cluster.peers.moved = false
 	clear(s.changed)
+}
+
+// leaveSlot lets others have the room for which a pod was woken.
+func (s *Scheduler) leaveSlot(w *waiting) {
+	s.freed(w.slot)
+	w.slot = nil
 }
 
 // bound takes in the result of a binding. That the pod has its node is seen as
@@ -201,10 +248,27 @@ func (s *Scheduler) bound(b binding, err error) {
 	}
 	s.cfg.Log.Warn("pod not bound", "pod", w.key, "node", b.node, "err", err)
 	s.queue.retry(w, time.Now())
-	s.writer.report(report{pod: w.pod, message: fmt.Sprintf("binding rejected: %v", err), reason: "SchedulerError", changed: true})
+	w.condition = fmt.Sprintf("binding rejected: %v", err)
+	s.writer.report(report{pod: w.pod, message: w.condition, reason: "SchedulerError", changed: true})
 	// Events of the pod were not looked at while its binding was on the way.
 	if pod, ok := client.Cached[*corev1.Pod](s.cfg.Cache, w.key); ok {
 		s.podEvent(pod, false)
+	}
+}
+
+// notEvicted gives up the room that was to be made for a pod, and tries it
+// again after its back-off: those who were to leave may be gone by then, or
+// others may be asked.
+func (s *Scheduler) notEvicted(m notEvicted) {
+	w := s.queue.pods[m.key]
+	if w == nil || w.pod.UID != m.uid {
+		return
+	}
+	s.cfg.Log.Warn("pods not preempted", "pod", m.key, "err", m.err)
+	s.cfg.Recorder.Event(w.pod, corev1.EventTypeWarning, "FailedScheduling", fmt.Sprintf("preemption: %v", m.err))
+	s.unnominate(w)
+	if w.place == unschedulable {
+		s.queue.retry(w, time.Now())
 	}
 }
 

@@ -38,20 +38,24 @@ type writer struct {
 	mu       sync.Mutex
 	bindings []binding
 	reports  map[schema.Key]report
+	placing  map[schema.Key]bool // pods whose binding is asked for and not answered
 	toBind   chan struct{}
 	toReport chan struct{}
 }
 
 func newWriter(cfg Config, post func(any)) *writer {
 	return &writer{
-		cfg: cfg, post: post, reports: map[schema.Key]report{},
+		cfg: cfg, post: post, reports: map[schema.Key]report{}, placing: map[schema.Key]bool{},
 		toBind: make(chan struct{}, binders), toReport: make(chan struct{}, reporters),
 	}
 }
 
-// bind asks for a binding; its result is posted.
+// bind asks for a binding; its result is posted. What was to be said about the
+// pod while it had no node is not true any more.
 func (w *writer) bind(b binding) {
 	w.mu.Lock()
+	delete(w.reports, b.pod.key)
+	w.placing[b.pod.key] = true
 	w.bindings = append(w.bindings, b)
 	w.mu.Unlock()
 	signal(w.toBind)
@@ -170,6 +174,9 @@ func (w *writer) bindOne(ctx context.Context, b binding) error {
 }
 
 func (w *writer) done(ctx context.Context, b binding, err error) {
+	w.mu.Lock()
+	delete(w.placing, b.pod.key)
+	w.mu.Unlock()
 	if ctx.Err() == nil {
 		w.post(bindResult{b, err})
 	}

@@ -35,6 +35,18 @@ type Config struct {
 	RuntimeClasses []string
 }
 
+// Baseline is what a cluster runs with: namespaces that say nothing enforce
+// baseline, and warn of templates whose pods that would refuse. One label opts
+// out: pod-security.kubernetes.io/enforce: privileged (upstream's default). The
+// system's own namespaces are exempt: what runs in them runs the nodes.
+func Baseline() Config {
+	baseline := api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}
+	return Config{
+		Defaults:   api.Policy{Enforce: baseline, Audit: baseline, Warn: baseline},
+		Namespaces: []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease},
+	}
+}
+
 // Plugin is the plugin PodSecurity.
 type Plugin struct {
 	cfg    Config

@@ -216,3 +216,47 @@ func TestHandles(t *testing.T) {
 		}
 	}
 }
+
+// TestBaseline: what a cluster runs with. A namespace that says nothing refuses
+// pods of the host and warns of their templates, one label opts out, and the
+// system's own are left alone.
+func TestBaseline(t *testing.T) {
+	p, err := New(Baseline())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		namespace, labels string
+		refused, warned   bool
+	}{
+		{"shop", "", true, true},
+		{"shop", "enforce=privileged", false, true},
+		{"shop", "enforce=privileged warn=privileged", false, false},
+		{"kube-system", "", false, false},
+		{"kube-public", "", false, false},
+		{"kube-node-lease", "", false, false},
+	} {
+		ns := space(tt.labels)
+		ns.Name = tt.namespace
+		o, d := pod("web", onHost), deployment()
+		o.Namespace, d.Namespace = ns.Name, ns.Name
+		attributes := func(r *schema.Resource, o schema.Object) *registry.Attributes {
+			return &registry.Attributes{Verb: "create", Resource: r, Request: r, Key: schema.KeyOf(o), Object: o, User: &user.DefaultInfo{Name: "jane"}, Cluster: client.NewFake(ns).Cache()}
+		}
+		if err := p.Validate(t.Context(), attributes(pods, o)); (err != nil) != tt.refused {
+			t.Errorf("%s %s: a pod: %v", tt.namespace, tt.labels, err)
+		}
+		w := &said{}
+		if err := p.Validate(warning.WithWarningRecorder(t.Context(), w), attributes(deployments, d)); err != nil || len(*w) > 0 != tt.warned {
+			t.Errorf("%s %s: a template: %v, %q", tt.namespace, tt.labels, err, *w)
+		}
+		// What runs stays, and may be changed where nothing is looked at.
+		labelled := o.DeepCopy()
+		labelled.Labels = map[string]string{"a": "b"}
+		a := attributes(pods, labelled)
+		a.Verb, a.Old = "update", o
+		if err := p.Validate(t.Context(), a); err != nil {
+			t.Errorf("%s %s: a label on a pod that runs: %v", tt.namespace, tt.labels, err)
+		}
+	}
+}

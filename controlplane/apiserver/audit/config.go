@@ -1,6 +1,7 @@
 package audit
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -28,10 +29,14 @@ const (
 	Batch = "batch"
 )
 
+// Off as the path of the log records nothing.
+const Off = "none"
+
 // Config says what is recorded and where. The names and defaults are those of
 // the --audit-* flags of kube-apiserver.
 type Config struct {
-	// PolicyFile holds an audit.k8s.io/v1 Policy. Required.
+	// PolicyFile holds an audit.k8s.io/v1 Policy. "" is a policy of our own:
+	// policy.yaml.
 	PolicyFile string
 	// LogPath is the file of the log; "-" is standard output. Required.
 	LogPath string
@@ -50,6 +55,32 @@ type Config struct {
 	MaxEventSize int64
 }
 
+// backups is how many old files are kept of a log that nobody asked for: with
+// that which is written half a gigabyte, which a small disk can spare.
+const backups = 4
+
+// In returns the settings with a log in a file of the server where they name
+// none: it is bounded, because nobody looks after it.
+func (c Config) In(file string) Config {
+	if c.LogPath == "" {
+		c.LogPath = file
+		if c.MaxBackups == 0 {
+			c.MaxBackups = backups
+		}
+	}
+	return c
+}
+
+//go:embed policy.yaml
+var ownPolicy []byte
+
+func readPolicy(file string) (*auditinternal.Policy, error) {
+	if file == "" {
+		return policy.LoadPolicyFromBytes(ownPolicy)
+	}
+	return policy.LoadPolicyFromFile(file)
+}
+
 // batch is what upstream's log backend uses in batch mode.
 var batch = buffered.BatchConfig{BufferSize: 10000, MaxBatchSize: 1, AsyncDelegate: false}
 
@@ -58,7 +89,7 @@ const maxBatchSize = 10 << 20
 
 // New opens the log. It starts nothing.
 func New(cfg Config) (*Trail, error) {
-	p, err := policy.LoadPolicyFromFile(cfg.PolicyFile)
+	p, err := readPolicy(cfg.PolicyFile)
 	if err != nil {
 		return nil, fmt.Errorf("read audit policy: %w", err)
 	}

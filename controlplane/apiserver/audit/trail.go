@@ -77,7 +77,7 @@ func (t *Trail) Begin(r *http.Request, id string, received time.Time, a authoriz
 		return r, nil, fmt.Errorf("failed to create audit event: %w", err)
 	}
 	r = r.WithContext(ctx)
-	audit.LogRequestMetadata(ctx, r, received, a)
+	audit.LogRequestMetadata(ctx, withoutToken(r), received, a)
 	if !ac.ProcessEventStage(ctx, auditinternal.StageRequestReceived) {
 		return r, nil, errLost
 	}
@@ -101,10 +101,29 @@ func (t *Trail) Refused(r *http.Request, id string, received time.Time, a author
 	if err := ac.Init(rule, t.sink); err != nil {
 		return fmt.Errorf("failed to create audit event: %w", err)
 	}
-	audit.LogRequestMetadata(ctx, r.WithContext(ctx), received, a)
+	audit.LogRequestMetadata(ctx, withoutToken(r.WithContext(ctx)), received, a)
 	ac.SetEventResponseStatus(&metav1.Status{Message: attempted(r), Code: int32(code)}) //nolint:gosec // a status code
 	ac.ProcessEventStage(ctx, auditinternal.StageResponseStarted)
 	return nil
+}
+
+// withoutToken takes a token out of the address of a request: the log keeps the
+// address.
+func withoutToken(r *http.Request) *http.Request {
+	if !strings.Contains(r.URL.RawQuery, "token") {
+		return r
+	}
+	q := r.URL.Query()
+	for name := range q {
+		if strings.HasSuffix(strings.ToLower(name), "token") {
+			q.Set(name, "redacted")
+		}
+	}
+	u := *r.URL
+	u.RawQuery = q.Encode()
+	clean := *r
+	clean.URL = &u
+	return &clean
 }
 
 // attempted says which kinds of credentials a request had, in upstream's words.

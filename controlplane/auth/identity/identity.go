@@ -41,6 +41,10 @@ const (
 	APIServer = "system:apiserver"
 	// KubeletClient is whom the server is when it calls a node.
 	KubeletClient = "kube-apiserver-kubelet-client"
+	// KubeletClientsGroup is that of its certificate. Nodes let it in, and API
+	// servers refuse it: a node that leads such a call to an API server, instead
+	// of to itself, must win nothing by it.
+	KubeletClientsGroup = "system:writ:kubelet-clients"
 	// NodePrefix begins the user name of every node.
 	NodePrefix = "system:node:"
 )

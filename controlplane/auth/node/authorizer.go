@@ -94,7 +94,7 @@ func (a *Authorizer) divided(node string, attrs authorizer.Attributes) (refusal 
 	case group == "" && resource == "pods":
 		return a.pod(node, attrs), true
 	case group == "" && resource == "nodes":
-		return a.node(node, attrs), true
+		return nodeObject(attrs), true
 	case group == "coordination.k8s.io" && resource == "leases":
 		return lease(node, attrs), true
 	case group == "storage.k8s.io" && resource == "csinodes":

@@ -122,7 +122,8 @@ func TestAuthorize(t *testing.T) {
 		{"create pods shop/mirror", true, ""}, {"delete pods shop/web", true, ""}, {"create pods/eviction shop/web", true, ""},
 		{"get nodes /a", true, ""}, {"list nodes", true, ""}, {"create nodes", true, ""}, {"patch nodes/status /a", true, ""}, {"update nodes /a", true, ""},
 		{"patch nodes/status /b", true, ""}, {"update nodes /b", true, ""}, // NodeRestriction refuses, with the names
-		{"delete nodes /a", false, ""}, {"patch nodes/proxy /a", false, ""},
+		{"delete nodes /a", false, ""}, {"patch nodes/proxy /a", false, ""}, {"get nodes/proxy /a", false, ""}, {"create nodes/proxy /a", false, ""}, {"get nodes/proxy /a:6443", false, ""},
+		{"get nodes/log /a", false, ""}, {"get nodes/metrics /a", false, ""}, {"get nodes/status /a", false, ""}, {"create nodes/status /a", false, ""},
 		{"get secrets storage/staged", true, ""}, {"get secrets shop/published", true, ""}, {"get secrets storage/controller-only", false, unrelatedText}, {"get secrets storage/theirs", false, unrelatedText},
 		{"get secrets shop/of-mirror", false, unrelatedText}, {"create serviceaccounts/token shop/of-mirror", false, unrelatedText}, {"get pods shop/mirror-of-a", true, ""},
 		{"list pods shop/web", true, ""}, {"watch pods shop/other", false, "spec.nodeName field selector"},

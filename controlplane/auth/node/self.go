@@ -54,20 +54,19 @@ func getOf(attrs authorizer.Attributes) authorizer.Attributes {
 		Resource: attrs.GetResource(), ResourceRequest: true}
 }
 
-// node decides about Nodes. Unlike a kubelet, a node of ours routes to the pods
-// of the others by itself and reads all Nodes; it writes its own.
-func (a *Authorizer) node(node string, attrs authorizer.Attributes) string {
-	switch attrs.GetVerb() {
-	case "get", "list", "watch":
-		if attrs.GetSubresource() == "" || attrs.GetName() == node {
-			return ""
+// nodeObject decides about Nodes, with upstream's list (authorizeNode): the object
+// itself, and writes of its status. Unlike a kubelet, a node of ours routes to
+// the pods of the others by itself and reads all Nodes; it writes its own. No
+// other subresource is for it, not its own nodes/proxy either: the server would
+// call, as itself, an address that the node has written.
+func nodeObject(attrs authorizer.Attributes) string {
+	switch attrs.GetSubresource() {
+	case "":
+		if oneOf(attrs.GetVerb(), "get", "list", "watch", "create", "update", "patch") {
+			return "" // writes of its own alone: NodeRestriction
 		}
-	case "create":
-		if attrs.GetSubresource() == "" {
-			return "" // with its own name: NodeRestriction
-		}
-	case "update", "patch":
-		if oneOf(attrs.GetSubresource(), "", "status") {
+	case "status":
+		if oneOf(attrs.GetVerb(), "update", "patch") {
 			return "" // its own: NodeRestriction
 		}
 	}

@@ -23,7 +23,7 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return fmt.Errorf("rename into %s: %w", path, err)
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
 func fill(f *os.File, data []byte, mode os.FileMode) error {
@@ -49,11 +49,11 @@ func RemoveFile(path string) error {
 		}
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
-// syncDir makes a rename last.
-func syncDir(dir string) error {
+// SyncDir makes a rename last.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", dir, err)

@@ -10,6 +10,9 @@
 //	front-proxy-ca.crt  front-proxy-ca.key   another CA, for proxies alone
 //	peer-ca.crt  peer-ca.key   a third, for servers that share one store
 //
+// A fourth, that of what nodes serve by (Kubelet), is in no file: its key comes
+// from that of the cluster's CA.
+//
 // Every file is written in one step and synced; private ones have mode 0600.
 // Other certificates are never kept: issuing one takes 0.1 ms.
 package pki
@@ -27,6 +30,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -57,6 +61,10 @@ type Authority struct {
 	pem   []byte
 	pool  *x509.CertPool
 	saKey *ecdsa.PrivateKey
+
+	kubelet     *Authority // after kubeletOnce
+	kubeletOnce sync.Once
+	errKubelet  error
 }
 
 // ownCA are the files of the cluster's CA.

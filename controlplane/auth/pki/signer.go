@@ -10,6 +10,8 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/writ-os/writ/controlplane/auth/identity"
 )
 
 // The signers of Kubernetes that the cluster's CA stands behind.
@@ -56,18 +58,33 @@ func ParseRequest(data []byte) (*x509.CertificateRequest, error) {
 func Admits(signer string, req *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
 	switch signer {
 	case SignerClient:
-		return admitsClient(usages)
+		return admitsClient(req, usages)
 	case SignerKubeletClient:
 		return admitsKubeletClient(req, usages)
 	case SignerKubelet:
 		return admitsKubelet(req, usages)
 	case SignerLegacyUnknown:
-		return nil // never had rules
+		return admitsSubject(req) // never had other rules
 	}
 	return fmt.Errorf("%w: %q", ErrUnknownSigner, signer)
 }
 
-func admitsClient(usages []certificatesv1.KeyUsage) error {
+// admitsSubject keeps for the servers themselves what opens every node to them,
+// and what gives the keys of the cluster: that comes by a token of an
+// administrator's alone.
+func admitsSubject(req *x509.CertificateRequest) error {
+	for _, group := range []string{identity.KubeletClientsGroup, identity.ServersGroup} {
+		if slices.Contains(req.Subject.Organization, group) {
+			return refused("subject organization %s is not allowed", group)
+		}
+	}
+	return nil
+}
+
+func admitsClient(req *x509.CertificateRequest, usages []certificatesv1.KeyUsage) error {
+	if err := admitsSubject(req); err != nil {
+		return err
+	}
 	for _, u := range usages {
 		switch u {
 		case certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth:
@@ -170,6 +187,11 @@ func (a *Authority) Sign(csr *certificatesv1.CertificateSigningRequest, longest 
 	}
 	if tmpl.KeyUsage, tmpl.ExtKeyUsage, err = keyUsages(csr.Spec.Usages); err != nil {
 		return nil, err
+	}
+	if csr.Spec.SignerName == SignerKubelet {
+		if a, err = a.Kubelet(); err != nil {
+			return nil, err
+		}
 	}
 	now, ttl := a.cfg.Now(), SignedFor(csr.Spec.ExpirationSeconds, longest)
 	tmpl.NotBefore, tmpl.NotAfter = now.Add(-backdate), now.Add(ttl)
