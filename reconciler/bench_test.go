@@ -8,6 +8,8 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/apply"
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -99,6 +101,36 @@ func BenchmarkPlan4000New(b *testing.B) {
 			b.Fatal(err, len(p.Ops), p.Findings)
 		}
 	}
+}
+
+// BenchmarkPlan4000NewPolicies is the same where policies say what all of them
+// must be: some that are answered at once, and one that only CUE can answer.
+func BenchmarkPlan4000NewPolicies(b *testing.B) {
+	const simple = `package policy
+rules: "registry": {match: podSpec: true, message: "m", require: containers: [...{image: =~"^registry\\.local/"}]}
+rules: "replicas": {match: kind: "Deployment", message: "m", require: spec: replicas: >=1 & <=50}
+rules: "ports": {match: kind: "Service", message: "m", require: spec: ports: [...{port: >0}]}
+`
+	const cue = simple + "rules: \"count\": {match: kind: \"*\", message: \"m\", require: {metadata: {name: string}, _n: len(metadata.name) & >0}}\n"
+	for name, rules := range map[string]string{"simple": simple, "cue": cue} {
+		b.Run(name, func(b *testing.B) {
+			f, tree, options := client.NewFake(), shop(4000, 0), inSandbox(b)
+			tree["policy/a.cue"] = rules
+			for b.Loop() {
+				w := World{Repository: "cluster", Live: f.Cache(), Render: options}
+				p, _, err := newEvaluator().plan(context.Background(), tree, Commit{SHA: "1"}, w, false)
+				if err != nil || len(p.Ops) != 4000 {
+					b.Fatal(err, len(p.Ops), p.Findings)
+				}
+			}
+		})
+	}
+}
+
+func inSandbox(b *testing.B) render.Options {
+	s := sandbox.New(sandbox.Config{})
+	b.Cleanup(s.Close)
+	return render.Options{Sandbox: s}
 }
 
 // BenchmarkFullCompare5000 is the first look of a process at a cluster that is

@@ -41,6 +41,13 @@ type World struct {
 // Check says what is wrong with a tree by itself, without a cluster: all of
 // it, sorted by file and line. nil: nothing.
 func Check(ctx context.Context, t render.Tree, options ...render.Options) ([]v1alpha1.Finding, error) {
+	wrong, _, err := Review(ctx, t, options...)
+	return wrong, err
+}
+
+// Review is Check that also says what only is to be known, which keeps nothing
+// from being applied: rules that warn, and fields on which nothing acts.
+func Review(ctx context.Context, t render.Tree, options ...render.Options) (wrong, warnings []v1alpha1.Finding, err error) {
 	o := render.Options{}
 	if len(options) > 0 {
 		o = options[0]
@@ -50,19 +57,24 @@ func Check(ctx context.Context, t render.Tree, options ...render.Options) ([]v1a
 	}
 	ev, err := newEvaluator().evaluate(ctx, t, nil, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return validate.Sort(append(ev.findings, ev.together(nil)...)), nil
+	return validate.Sort(append(ev.findings, ev.together(nil)...)), validate.Sort(ev.warnings), nil
 }
 
 // Plan says what a tree would do to a cluster. Findings of the tree itself and
 // of the plan are in Plan.Findings.
 //
 // Who plans from outside has no keys: where World.Render opens nothing, what is
-// encrypted is compared by its hash.
+// encrypted value by value (SOPS) is compared by its hash, and a file that is
+// encrypted as a whole is a finding.
 func Plan(ctx context.Context, t render.Tree, c Commit, w World) (*plan.Plan, error) {
 	if w.Render.Open == nil {
-		w.Render.Open = Mask
+		keys := ""
+		if w.Spec != nil && w.Spec.Decryption != nil {
+			keys = w.Spec.Decryption.Secret
+		}
+		w.Render.Open = masker(keys)
 	}
 	p, _, err := newEvaluator().plan(ctx, t, c, w, true)
 	return p, err

@@ -98,11 +98,11 @@ func (e *evaluator) evaluate(ctx context.Context, t render.Tree, keep func(*rend
 	if err != nil {
 		return nil, fmt.Errorf("scan tree: %w", err)
 	}
-	rules, complaints, err := e.rules(scan.Rules())
+	rules, complaints, err := e.rules(ctx, scan.Rules(), o.Sandbox)
 	if err != nil {
 		return nil, fmt.Errorf("read policies: %w", err)
 	}
-	judged, unwell, err := e.healthRules(scan.Rules())
+	judged, unwell, err := e.healthRules(ctx, scan.Rules(), o.Sandbox)
 	if err != nil {
 		return nil, fmt.Errorf("read health rules: %w", err)
 	}
@@ -242,27 +242,35 @@ func (p *pass) beginAnew(before *evaluated) {
 
 // run reads the units that are due.
 func (p *pass) run(ctx context.Context) error {
-	found, json := make([]*checked, len(p.due)), make([][][]byte, len(p.due))
-	err := inParallel(ctx, len(p.due), func(ctx context.Context, i int) (err error) {
-		found[i], json[i], err = check(ctx, p.scan, p.due[i], p.judge)
-		if p.keep == nil || !p.keep(p.due[i]) {
-			json[i] = nil
+	for units := range slices.Chunk(p.due, together) {
+		found := make([]*seen, len(units))
+		err := inParallel(ctx, len(units), func(ctx context.Context, i int) (err error) {
+			if found[i], err = check(ctx, p.scan, units[i], p.judge); err == nil && (p.keep == nil || !p.keep(units[i])) {
+				found[i].json = nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for i, u := range p.due {
-		p.next.put(&unit{u, found[i]})
-		delete(p.json, u.Path)
-		if json[i] != nil {
-			p.json[u.Path] = json[i]
+		if err := p.judge.ask(ctx, found); err != nil {
+			return fmt.Errorf("check policies: %w", err)
+		}
+		for i, u := range units {
+			p.next.put(&unit{u, found[i].checked})
+			delete(p.json, u.Path)
+			if found[i].json != nil {
+				p.json[u.Path] = found[i].json
+			}
 		}
 	}
 	p.due = nil
 	return nil
 }
+
+// together is of how many units the policies are asked in one turn: what is
+// open of them is held until then.
+const together = 256
 
 func inParallel(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)

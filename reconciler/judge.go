@@ -3,10 +3,12 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/writ-os/writ/reconciler/health"
 	"github.com/writ-os/writ/reconciler/policy"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/validate"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -18,11 +20,11 @@ type judge struct {
 }
 
 // rules reads the policies of a tree, or remembers them.
-func (e *evaluator) rules(t render.Tree) (*policy.Set, []v1alpha1.Finding, error) {
+func (e *evaluator) rules(ctx context.Context, t render.Tree, s *sandbox.Sandbox) (*policy.Set, []v1alpha1.Finding, error) {
 	e.mu.Lock()
 	known, complaints := e.policies, e.complain
 	e.mu.Unlock()
-	set, findings, err := policy.Reload(t, known, complaints)
+	set, findings, err := policy.Reload(ctx, t, s, known, complaints)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -33,11 +35,11 @@ func (e *evaluator) rules(t render.Tree) (*policy.Set, []v1alpha1.Finding, error
 }
 
 // healthRules reads the health rules of a tree, or remembers them.
-func (e *evaluator) healthRules(t render.Tree) (*health.Rules, []v1alpha1.Finding, error) {
+func (e *evaluator) healthRules(ctx context.Context, t render.Tree, s *sandbox.Sandbox) (*health.Rules, []v1alpha1.Finding, error) {
 	e.mu.Lock()
 	known, wrong := e.health, e.unwell
 	e.mu.Unlock()
-	rules, findings, err := health.Reload(t, known, wrong)
+	rules, findings, err := health.Reload(ctx, t, s, known, wrong)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,12 +49,20 @@ func (e *evaluator) healthRules(t render.Tree) (*health.Rules, []v1alpha1.Findin
 	return rules, findings, nil
 }
 
-// check renders and validates one unit, and holds it against the policies. It
-// returns the JSON of the manifests too.
-func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (*checked, [][]byte, error) {
+// seen is what became of a unit, and what of it the policies have not answered.
+type seen struct {
+	*checked
+	json   [][]byte // of the manifests; nil: nobody wants it
+	open   *policy.Open
+	redact func([]v1alpha1.Finding) []v1alpha1.Finding
+}
+
+// check renders and validates one unit, and holds it against the policies as
+// far as that can be done here.
+func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (*seen, error) {
 	out, err := scan.Render(ctx, u)
 	if err != nil {
-		return nil, nil, fmt.Errorf("render %s: %w", u.Path, err)
+		return nil, fmt.Errorf("render %s: %w", u.Path, err)
 	}
 	c := &checked{policies: j.policies.Hash(), kinds: j.kinds.hash, findings: out.Findings,
 		heads: make([]render.Head, len(out.Manifests)), definitions: definitionsIn(out.Manifests)}
@@ -66,13 +76,34 @@ func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (
 		if m.Resource.Custom != nil {
 			c.findings = append(c.findings, validate.Custom(ctx, m, j.kinds.rules(m.Resource))...)
 		} else {
-			c.findings = append(c.findings, validate.Manifest(m)...)
+			found := validate.Manifest(m)
+			refused, warned := validate.Typed(m, found)
+			c.findings, c.warnings = append(append(c.findings, found...), refused...), append(c.warnings, warned...)
 		}
 	}
-	told, err := j.policies.Check(ctx, out.Manifests)
-	if err != nil {
-		return nil, nil, fmt.Errorf("check policies of %s: %w", u.Path, err)
+	c.findings, c.warnings = out.Redact(c.findings), out.Redact(c.warnings)
+	s := &seen{checked: c, json: json, open: j.policies.Open(out.Manifests)}
+	if s.open != nil {
+		out.Manifests = nil // what is held until all are asked is small
+		s.redact = out.Redact
 	}
-	c.findings, c.warnings = out.Redact(append(c.findings, told.Refused...)), out.Redact(told.Warned)
-	return c, json, nil
+	return s, nil
+}
+
+// ask has the policies answer what is open of some units, in one turn.
+func (j judge) ask(ctx context.Context, units []*seen) error {
+	units = slices.DeleteFunc(slices.Clone(units), func(u *seen) bool { return u.open == nil })
+	open := make([]*policy.Open, len(units))
+	for i, u := range units {
+		open[i] = u.open
+	}
+	told, err := j.policies.Check(ctx, open)
+	if err != nil {
+		return err
+	}
+	for i, u := range units {
+		u.findings, u.warnings = append(u.findings, u.redact(told[i].Refused)...), append(u.warnings, u.redact(told[i].Warned)...)
+		u.open, u.redact = nil, nil
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -152,12 +153,29 @@ func (ev *evaluation) look(ctx context.Context, w World) (*plan.Inventories, []p
 			}
 		}
 	}
+	rest.Heads = ev.except(paths)
 	if w.expect != nil {
 		if err := w.expect(ctx, headsOf(units)); err != nil {
 			return nil, nil, nil, err
 		}
 	}
 	return before, units, rest, ev.fill(ctx, units, load)
+}
+
+// except yields what the units declare whose paths are not among those given.
+func (ev *evaluation) except(paths map[string]bool) iter.Seq[*render.Head] {
+	return func(yield func(*render.Head) bool) {
+		for u := range ev.units.All() {
+			if _, looked := paths[u.Path]; looked {
+				continue
+			}
+			for i := range u.heads {
+				if !yield(&u.heads[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // lookAtAll has the plan look at every unit.

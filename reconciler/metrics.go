@@ -22,6 +22,7 @@ type metrics struct {
 	unready     prometheus.Gauge
 	drift       prometheus.Counter
 	fetchErrors prometheus.Counter
+	idle        prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, repository string) *metrics {
@@ -47,6 +48,7 @@ func newMetrics(reg prometheus.Registerer, repository string) *metrics {
 		unready:     gauge("writ_unhealthy_objects", "Declared objects that are not healthy."),
 		drift:       counter("writ_drift_healed_total", "Objects that were put back to what Git declares.").WithLabelValues(),
 		fetchErrors: counter("writ_fetch_errors_total", "Failures to read the repository.").WithLabelValues(),
+		idle:        counter("writ_repository_idle_wakes_total", "Wakes held back because the loop of the repository asked for the next round at once, again and again, without any effect.").WithLabelValues(),
 	}
 }
 

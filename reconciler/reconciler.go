@@ -36,7 +36,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/pace"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -48,7 +50,7 @@ type Config struct {
 	Source Source
 	// Sandbox evaluates CUE, Kustomize and Helm within bounds of memory; nil: in
 	// this process.
-	Sandbox *render.Sandbox
+	Sandbox *sandbox.Sandbox
 	// Catalog has the custom kinds that the cluster serves; nil: none.
 	Catalog *schema.Live
 	// Repository is the name of the Repository object. Default "cluster".
@@ -135,7 +137,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	kinds := r.cfg.Catalog.Changed()
+	var guard pace.Guard
 	for {
+		event := true
 		select {
 		case <-ctx.Done():
 			return nil
@@ -149,11 +153,19 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		case <-r.replan:
 			r.planAgain(ctx)
 		case <-timer.C:
+			event = false
 		}
+		head, commit, healed := r.head, r.commit, len(r.dirty)
 		if err := r.step(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		timer.Reset(r.wait(time.Now()))
+		now := time.Now()
+		effect := event || head != r.head || commit != r.commit || healed != len(r.dirty)
+		wake, held := guard.Next(now, now.Add(r.wait(now)), effect)
+		if held {
+			r.metrics.idle.Inc()
+		}
+		timer.Reset(wake.Sub(now))
 	}
 }
 
@@ -205,15 +217,13 @@ func (r *Reconciler) wait(now time.Time) time.Duration {
 	if r.refused.SHA != "" {
 		sooner(r.refusedAt.Add(refusedRetry))
 	}
+	// A deadline that has passed is no reason to look earlier than the status is
+	// due: its write has failed and waits to be tried again.
+	if c := r.commit; r.status.IsZero() && c != nil && c.Status.Phase == v1alpha1.CommitApplied && c.Status.AppliedTime != nil {
+		r.status = c.Status.AppliedTime.Add(r.deadline())
+	}
 	if !r.status.IsZero() {
 		sooner(r.status)
-	}
-	if c := r.commit; c != nil && c.Status.Phase == v1alpha1.CommitApplied && c.Status.AppliedTime != nil {
-		deadline := c.Status.AppliedTime.Add(r.deadline())
-		if r.status.IsZero() {
-			r.status = deadline
-		}
-		sooner(deadline)
 	}
 	return max(next.Sub(now), time.Millisecond)
 }

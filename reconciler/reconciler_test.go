@@ -17,9 +17,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if sandbox.Serve(Functions()...) {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // memTree is a tree in memory: path to content.
 type memTree map[string]string

@@ -44,7 +44,7 @@ func opener(keys *secret.Keyring) func(string, []byte) render.Opened {
 // locked refuses what is encrypted, for what is said of the keys.
 func locked(missing []v1alpha1.Finding) func(string, []byte) render.Opened {
 	return func(path string, data []byte) render.Opened {
-		o := Mask(path, data)
+		o := opened(secret.Mask(path, data), data, true)
 		if o.Sealed {
 			for _, f := range missing {
 				f.File, f.Line = path, 1
@@ -56,8 +56,27 @@ func locked(missing []v1alpha1.Finding) func(string, []byte) render.Opened {
 }
 
 // Mask reads encrypted files without a key: values that mean nothing stand in
-// the place of those that are encrypted.
-func Mask(path string, data []byte) render.Opened { return opened(secret.Mask(path, data), data, true) }
+// the place of those that are encrypted. A file of which not even the shape can
+// be seen is a finding: who read on would take what it declares for removed.
+func Mask(path string, data []byte) render.Opened { return masker("")(path, data) }
+
+// masker is Mask for a repository whose keys are in a Secret of the cluster; "":
+// that is not known.
+func masker(keys string) func(string, []byte) render.Opened {
+	where := "the cluster opens it with the keys of spec.decryption.secret of the Repository"
+	if keys != "" {
+		where = "the cluster opens it with the keys of the Secret " + keys
+	}
+	return func(path string, data []byte) render.Opened {
+		o := opened(secret.Mask(path, data), data, true)
+		if o.Opaque {
+			o.Findings = append(o.Findings, v1alpha1.Finding{File: path, Line: 1, Column: 1, Rule: secret.RuleMissingKey,
+				Message: "the file is encrypted as a whole, and without its key nobody can say what it declares",
+				Hint:    "name a file with its age identity by --age-key, SOPS_AGE_KEY_FILE or SOPS_AGE_KEY; " + where})
+		}
+		return o
+	}
+}
 
 func opened(o *secret.Opened, data []byte, masked bool) render.Opened {
 	if !o.Encrypted {

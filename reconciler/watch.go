@@ -147,16 +147,13 @@ func (w *watch) hear(ctx context.Context, heads []render.Head, all bool) error {
 	if all {
 		w.judged = w.rules
 		clear(w.unhealthy)
-		for ref := range w.declared { // which only this goroutine changes
-			w.look(ref)
-		}
+		w.look(slices.Collect(maps.Keys(w.declared))) // which only this goroutine changes
 	} else {
+		refs := slices.Collect(maps.Keys(w.unhealthy)) // it may be for the sake of other objects
 		for i := range heads {
-			w.look(heads[i].Ref)
+			refs = append(refs, heads[i].Ref)
 		}
-		for ref := range w.unhealthy { // it may be for the sake of other objects
-			w.look(ref)
-		}
+		w.look(refs)
 	}
 	w.mu.Lock()
 	w.following = failed == nil && (all || w.following)
@@ -262,27 +259,33 @@ func (w *watch) take() map[render.Ref]pending {
 	out := w.pending
 	w.pending = map[render.Ref]pending{}
 	w.mu.Unlock()
-	for ref := range out {
-		w.look(ref)
-	}
+	w.look(slices.Collect(maps.Keys(out)))
 	return out
 }
 
-// look computes the health of one object from the cache.
-func (w *watch) look(ref render.Ref) {
-	o, ok := w.cache.Get(ref.Resource, ref.Key)
+// look computes the health of objects from the cache.
+func (w *watch) look(refs []render.Ref) {
+	objects := make([]schema.Object, len(refs))
+	for i, ref := range refs {
+		if o, ok := w.cache.Get(ref.Resource, ref.Key); ok {
+			objects[i] = o
+		}
+	}
 	w.mu.Lock()
-	if ok {
-		delete(w.missing, ref)
-	} else {
-		o = nil
-		w.missing[ref] = struct{}{}
+	for i, ref := range refs {
+		if objects[i] != nil {
+			delete(w.missing, ref)
+		} else {
+			w.missing[ref] = struct{}{}
+		}
 	}
 	w.mu.Unlock()
-	if h := w.rules.In(o, w.cache); h.Status == health.Healthy {
-		delete(w.unhealthy, ref)
-	} else {
-		w.unhealthy[ref] = h
+	for i, h := range w.rules.All(objects, w.cache) {
+		if h.Status == health.Healthy {
+			delete(w.unhealthy, refs[i])
+		} else {
+			w.unhealthy[refs[i]] = h
+		}
 	}
 }
 

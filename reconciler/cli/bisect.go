@@ -184,7 +184,7 @@ func (b *bisector) decide(ctx context.Context, c source.Commit, s *Step) error {
 	}
 	if b.reader == nil {
 		s.How = "check"
-		s.Findings, err = reconciler.Check(ctx, t)
+		s.Findings, err = reconciler.Check(ctx, t, render.Options{Sandbox: b.options.Sandbox})
 	} else {
 		s.How = "plan"
 		s.Findings, err = b.plan(ctx, t, c)
@@ -204,11 +204,11 @@ func (b *bisector) decide(ctx context.Context, c source.Commit, s *Step) error {
 // plan are the findings of a plan. An old commit lacks much of what is in the
 // cluster now: how much it would delete says nothing of it.
 func (b *bisector) plan(ctx context.Context, t render.Tree, c source.Commit) ([]v1alpha1.Finding, error) {
-	w, err := readWorld(ctx, b.reader, b.options.repository(), t)
+	w, err := readWorld(ctx, b.reader, b.options, t)
 	if err != nil {
 		return nil, err
 	}
-	w.AllowDeletes = true
+	w.AllowDeletes, w.Render.Sandbox = true, b.options.Sandbox
 	p, err := reconciler.Plan(ctx, t, c, w)
 	if err != nil {
 		return nil, err

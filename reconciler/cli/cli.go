@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/secret"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	// Keys open what is encrypted; nil: it stays closed, and is compared by its
 	// hash.
 	Keys *secret.Keyring
+	// Sandbox evaluates what a repository holds; nil: this process does.
+	Sandbox *sandbox.Sandbox
 }
 
 func (o Options) repository() string {

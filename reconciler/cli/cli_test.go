@@ -75,13 +75,13 @@ func applied(t *testing.T, dir string) *client.Fake {
 
 func TestPlanDir(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, map[string]string{"ns.yaml": namespace, "conf.yaml": config("1"), "key.yaml": secretOf("one"), ".git/config": "no"})
+	write(t, dir, map[string]string{"ns.yaml": namespace, "old.yaml": strings.Replace(namespace, "shop", "old", 1), "conf.yaml": config("1"), "key.yaml": secretOf("one"), ".git/config": "no"})
 	f := applied(t, dir)
-	if p, err := PlanDir(t.Context(), dir, viewer{f}, Options{}); err != nil || len(p.Ops) != 0 || p.Unchanged != 3 {
+	if p, err := PlanDir(t.Context(), dir, viewer{f}, Options{}); err != nil || len(p.Ops) != 0 || p.Unchanged != 4 {
 		t.Errorf("a plan of what is applied: %v, %v", p.Ops, err)
 	}
 	write(t, dir, map[string]string{"conf.yaml": config("2"), "key.yaml": secretOf("two")})
-	if err := os.Remove(filepath.Join(dir, "ns.yaml")); err != nil {
+	if err := os.Remove(filepath.Join(dir, "old.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	p, err := PlanDir(t.Context(), dir, viewer{f}, Options{})
@@ -96,11 +96,11 @@ func TestPlanDir(t *testing.T) {
       data.v: "1" -> "2"
 ~ Secret/shop/key      key.yaml:1
       changed (hidden)
-- Namespace/shop       was ns.yaml:1
+- Namespace/old        was old.yaml:1
 
-! Namespace/shop: everything in the namespace is deleted, whether Git declares it or not
+! Namespace/old: everything in the namespace is deleted, whether Git declares it or not
 
-0 to create, 2 to change, 1 to delete, 0 unchanged.
+0 to create, 2 to change, 1 to delete, 1 unchanged.
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)

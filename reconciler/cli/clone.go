@@ -14,6 +14,7 @@ import (
 
 	"github.com/writ-os/writ/reconciler"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/source"
 	"github.com/writ-os/writ/schema"
 )
@@ -24,6 +25,7 @@ type clone struct {
 	dir string // its working tree, or the bare repository
 	git *git.Repository
 	src *source.Source
+	box *sandbox.Sandbox // renders; nil: this process does
 }
 
 // openClone opens the clone that a directory is in. The error wraps
@@ -100,14 +102,14 @@ type manifest struct {
 
 // find returns the manifest of an object in a tree; the unit is that of its
 // inventory, which spares rendering the others. nil: there is none.
-func find(ctx context.Context, t render.Tree, unit string, ref render.Ref) (*manifest, error) {
+func (c *clone) find(ctx context.Context, t render.Tree, unit string, ref render.Ref) (*manifest, error) {
 	kinds := func(gvk kschema.GroupVersionKind) *schema.Resource {
 		if gvk == ref.Resource.GVK() {
 			return ref.Resource // enough to render it
 		}
 		return nil
 	}
-	units, _, err := render.Scan(t, render.Options{Kinds: kinds})
+	units, _, err := render.Scan(t, render.Options{Kinds: kinds, Sandbox: c.box})
 	if err != nil {
 		return nil, fmt.Errorf("scan tree: %w", err)
 	}

@@ -8,7 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler/apply"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // TestKeys: the keys are found where the sops program finds them, and what they
@@ -87,5 +91,46 @@ func TestKeys(t *testing.T) {
 	}
 	if findings, err := CheckDir(t.Context(), dir, Options{Keys: other}); err != nil || len(findings) == 0 {
 		t.Errorf("the key of another: %v %v", err, findings)
+	}
+}
+
+// TestSealedIsNotRemoved: what is in a file whose key is not here was not
+// removed: check and plan say that the key is missing, and a plan deletes
+// nothing. With the key nothing is to be done.
+func TestSealedIsNotRemoved(t *testing.T) {
+	fixtures := filepath.Join("..", "secret", "testdata")
+	sealed, err := os.ReadFile(filepath.Join(fixtures, "fixtures", "whole.yaml.age"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := ReadKeys(filepath.Join(fixtures, "keys", "one.agekey"), func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := t.TempDir()
+	write(t, built, map[string]string{"app/whole.yaml.age": string(sealed), "app/kustomization.yaml": "resources: [whole.yaml.age]\n"})
+	if found, err := CheckDir(t.Context(), built, Options{}); err != nil || len(found) != 1 || found[0].Rule != "MissingKey" || found[0].File != "app/whole.yaml.age" {
+		t.Errorf("check of a kustomization without the key: %v %v", err, found)
+	}
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"ns.yaml": namespace, "whole.yaml.age": string(sealed)})
+	cluster := client.NewFake(&v1alpha1.Repository{TypeMeta: metav1.TypeMeta{APIVersion: "writ.dev/v1alpha1", Kind: "Repository"},
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: v1alpha1.RepositorySpec{Decryption: &v1alpha1.RepositoryDecryption{Secret: "writ/keys"}}})
+	p, err := PlanDir(t.Context(), dir, cluster, Options{Keys: keys})
+	if err != nil || len(p.Findings) > 0 || p.Declared < 2 {
+		t.Fatal(err, p.Findings, p.Declared)
+	}
+	if _, err := apply.Do(t.Context(), cluster, p); err != nil {
+		t.Fatal(err)
+	}
+	p, err = PlanDir(t.Context(), dir, cluster, Options{})
+	if err != nil || len(p.Findings) != 1 || p.Findings[0].Rule != "MissingKey" || len(p.Ops) > 0 || !strings.Contains(p.Findings[0].Hint, "the Secret writ/keys") {
+		t.Errorf("without the key: %v %v %v", err, p.Findings, p.Ops)
+	}
+	if found, err := CheckDir(t.Context(), dir, Options{}); err != nil || len(found) != 1 || found[0].Rule != "MissingKey" || !strings.Contains(found[0].Hint, "--age-key") {
+		t.Errorf("check without the key: %v %v", err, found)
+	}
+	if p, err = PlanDir(t.Context(), dir, cluster, Options{Keys: keys}); err != nil || len(p.Findings)+len(p.Ops) > 0 {
+		t.Errorf("with the key: %v %v %v", err, p.Findings, p.Ops)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/custom"
 )
@@ -42,11 +43,11 @@ func rowsOf(defs []*apiextensionsv1.CustomResourceDefinition) []*schema.Resource
 
 // renderedWith are the manifests of a tree as far as they render; those of
 // kinds that the tree itself defines are among them.
-func renderedWith(ctx context.Context, t render.Tree, served *schema.Catalog) []render.Manifest {
+func renderedWith(ctx context.Context, t render.Tree, box *sandbox.Sandbox, served *schema.Catalog) []render.Manifest {
 	if served == nil {
 		served = schema.Builtin
 	}
-	all := manifests(ctx, t, served)
+	all := manifests(ctx, t, box, served)
 	var defs []*apiextensionsv1.CustomResourceDefinition
 	for i := range all {
 		def := &apiextensionsv1.CustomResourceDefinition{}
@@ -57,11 +58,11 @@ func renderedWith(ctx context.Context, t render.Tree, served *schema.Catalog) []
 	if len(defs) == 0 {
 		return all
 	}
-	return manifests(ctx, t, schema.NewCatalog(append(served.Custom(), rowsOf(defs)...)...))
+	return manifests(ctx, t, box, schema.NewCatalog(append(served.Custom(), rowsOf(defs)...)...))
 }
 
-func manifests(ctx context.Context, t render.Tree, kinds *schema.Catalog) []render.Manifest {
-	units, _, err := render.Scan(t, render.Options{Kinds: kinds.ByGVK})
+func manifests(ctx context.Context, t render.Tree, box *sandbox.Sandbox, kinds *schema.Catalog) []render.Manifest {
+	units, _, err := render.Scan(t, render.Options{Kinds: kinds.ByGVK, Sandbox: box})
 	if err != nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	gopath "path"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,19 +30,26 @@ import (
 // folder Options.Path in it, without a cluster. The error is that of a directory
 // that cannot be read.
 func CheckDir(ctx context.Context, dir string, o Options) ([]v1alpha1.Finding, error) {
-	t, err := openFolder(dir, ".", o)
-	if err != nil {
-		return nil, err
-	}
-	return reconciler.Check(ctx, t, o.render())
+	wrong, _, err := ReviewDir(ctx, dir, o)
+	return wrong, err
 }
 
-// render is how encrypted files are read.
-func (o Options) render() render.Options {
-	if o.Keys == nil {
-		return render.Options{}
+// ReviewDir is CheckDir that also says what only is to be known.
+func ReviewDir(ctx context.Context, dir string, o Options) (wrong, warnings []v1alpha1.Finding, err error) {
+	t, err := openFolder(dir, ".", o)
+	if err != nil {
+		return nil, nil, err
 	}
-	return render.Options{Open: reconciler.Open(o.Keys)}
+	return reconciler.Review(ctx, t, o.render())
+}
+
+// render is how files are read.
+func (o Options) render() render.Options {
+	out := render.Options{Sandbox: o.Sandbox}
+	if o.Keys != nil {
+		out.Open = reconciler.Open(o.Keys)
+	}
+	return out
 }
 
 // PlanDir says what the manifests of a directory would do to a cluster as the
@@ -60,7 +68,7 @@ func PlanDir(ctx context.Context, dir string, c client.Reader, o Options) (*plan
 }
 
 func planTree(ctx context.Context, t render.Tree, commit reconciler.Commit, c client.Reader, o Options) (*plan.Plan, error) {
-	w, err := readWorld(ctx, c, o.repository(), t)
+	w, err := readWorld(ctx, c, o, t)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +110,7 @@ func PlanBase(ctx context.Context, dir, base string, o Options) (*plan.Plan, err
 // to a cluster in memory, which is empty but for the namespaces that neither
 // declares.
 func planBetween(ctx context.Context, from, to render.Tree, label string, o Options) (*plan.Plan, error) {
-	memory := client.NewFake(assumed(append(renderedWith(ctx, from, nil), renderedWith(ctx, to, nil)...))...)
+	memory := client.NewFake(assumed(append(renderedWith(ctx, from, o.Sandbox, nil), renderedWith(ctx, to, o.Sandbox, nil)...))...)
 	before, err := planTree(ctx, from, reconciler.Commit{}, memory, o)
 	if err != nil {
 		return nil, err
@@ -190,6 +198,25 @@ func WriteFindings(w io.Writer, findings []v1alpha1.Finding, o Options) error {
 		}
 	}
 	return nil
+}
+
+// WriteReview writes findings as WriteFindings does, and after them warnings:
+// "file:line:col: warning: message".
+func WriteReview(w io.Writer, wrong, warnings []v1alpha1.Finding, o Options) error {
+	if o.JSON {
+		return writeJSON(w, struct {
+			Findings []v1alpha1.Finding `json:"findings"`
+			Warnings []v1alpha1.Finding `json:"warnings,omitempty"`
+		}{append([]v1alpha1.Finding{}, wrong...), warnings})
+	}
+	if err := WriteFindings(w, wrong, o); err != nil {
+		return err
+	}
+	said := slices.Clone(warnings)
+	for i := range said {
+		said[i].Message = "warning: " + said[i].Message
+	}
+	return WriteFindings(w, said, o)
 }
 
 // WritePlan writes a plan, or the findings that keep it from being applied.

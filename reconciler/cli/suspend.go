@@ -58,6 +58,7 @@ func PlanSuspension(ctx context.Context, c client.Reader, o Options, name string
 	if clone == nil || s.Already {
 		return s, nil
 	}
+	clone.box = o.Sandbox
 	return s, s.edit(ctx, c, clone, &at)
 }
 
@@ -75,7 +76,7 @@ func (s *Suspension) edit(ctx context.Context, c client.Reader, at *clone, from 
 	if err != nil {
 		return err
 	}
-	m, err := find(ctx, t, from.unit, from.ref)
+	m, err := at.find(ctx, t, from.unit, from.ref)
 	if err != nil || m == nil {
 		return err // another clone, or another branch
 	}

@@ -94,6 +94,9 @@ func Why(ctx context.Context, c client.Reader, o Options, namespace, name string
 		return err
 	}
 	defer at.close()
+	if at != nil {
+		at.box = o.Sandbox
+	}
 	for i := range found {
 		if err := found[i].complete(ctx, c, at, field); err != nil {
 			return err
@@ -227,7 +230,7 @@ func (o *origin) declared(ctx context.Context, c client.Reader, at *clone, all [
 	if err != nil {
 		return err
 	}
-	m, err := find(ctx, t, o.unit, o.ref)
+	m, err := at.find(ctx, t, o.unit, o.ref)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/writ-os/writ/reconciler"
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/source"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -21,7 +22,8 @@ import (
 
 // readWorld reads what a plan of the tree is made against: the repositories,
 // the inventories, and every kind that the trees or an inventory declare.
-func readWorld(ctx context.Context, c client.Reader, repository string, trees ...render.Tree) (reconciler.World, error) {
+func readWorld(ctx context.Context, c client.Reader, o Options, trees ...render.Tree) (reconciler.World, error) {
+	repository := o.repository()
 	w := reconciler.World{Repository: repository, Priorities: map[string]int32{}}
 	repositories, err := client.ListAll[*v1alpha1.Repository](ctx, c, client.ListOptions{})
 	if err != nil && !apierrors.IsForbidden(err) {
@@ -42,7 +44,7 @@ func readWorld(ctx context.Context, c client.Reader, repository string, trees ..
 	}
 	w.Kinds = served.ByGVK
 	live, unreadable := liveObjects{}, map[*schema.Resource]bool{}
-	for r := range kindsOf(ctx, trees, w, served) {
+	for r := range kindsOf(ctx, o.Sandbox, trees, w, served) {
 		list, err := c.List(ctx, r, client.ListOptions{})
 		switch {
 		case apierrors.IsForbidden(err):
@@ -113,7 +115,7 @@ func recorded(all []*v1alpha1.Commit, prefix string) (*v1alpha1.Commit, error) {
 }
 
 // kindsOf are the kinds that a plan has to look at.
-func kindsOf(ctx context.Context, trees []render.Tree, w reconciler.World, served *schema.Catalog) map[*schema.Resource]bool {
+func kindsOf(ctx context.Context, box *sandbox.Sandbox, trees []render.Tree, w reconciler.World, served *schema.Catalog) map[*schema.Resource]bool {
 	kinds := map[*schema.Resource]bool{schema.ByGVK(render.NamespaceKind): true}
 	for _, inv := range w.Inventories {
 		for i := range inv.Spec.Objects {
@@ -131,10 +133,19 @@ func kindsOf(ctx context.Context, trees []render.Tree, w reconciler.World, serve
 			kinds[resource(kind)] = true
 		}
 	}
+	declared := map[render.Ref]bool{}
 	for _, t := range trees {
-		for _, m := range renderedWith(ctx, t, served) {
+		for _, m := range renderedWith(ctx, t, box, served) {
+			declared[m.Ref] = true
 			if m.Resource.Custom == nil || served.ByGVK(m.Resource.GVK()) != nil {
 				kinds[m.Resource] = true // of others there is nothing live yet
+			}
+		}
+	}
+	if deletes(w, declared) { // what goes along may be of any kind
+		for _, r := range served.All() {
+			if r.Storage == nil || r.Custom != nil {
+				kinds[r] = true
 			}
 		}
 	}
@@ -142,6 +153,19 @@ func kindsOf(ctx context.Context, trees []render.Tree, w reconciler.World, serve
 		kinds[resource("NodePool")], kinds[resource("NodeImage")], kinds[resource("Node")] = true, true, true
 	}
 	return kinds
+}
+
+// deletes says whether the repository has declared what is declared no more.
+func deletes(w reconciler.World, declared map[render.Ref]bool) bool {
+	for _, inv := range w.Inventories {
+		for i := range inv.Spec.Objects {
+			ref, ok := plan.RefOf(&inv.Spec.Objects[i], w.Kinds)
+			if ok && inv.Spec.Repository == w.Repository && !declared[ref] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // liveObjects is a plan.Live that was read from a server.

@@ -44,7 +44,11 @@ func FuzzRules(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		packages, findings := files.Load()
+		sources, err := files.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages, findings := sources.Load()
 		ctx := cuecontext.New()
 		schema := cuerule.Schema(ctx, "#Rule: {match: _match, except: _except, ...}\n")
 		object := cuerule.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "a", Name: "b", Labels: func() map[string]string { return nil }}

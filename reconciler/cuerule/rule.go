@@ -49,8 +49,8 @@ type Rule struct {
 	Name string
 	Pos  token.Position
 
-	match  selector
-	except []selector
+	Match  Selector
+	Except []Selector
 }
 
 // Read has one read each rule of a package, by its own fields. What that finds

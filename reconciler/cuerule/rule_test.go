@@ -25,7 +25,11 @@ func read(t *testing.T, tree render.Tree) (rules []cuerule.Rule, wrong []string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	packages, findings := files.Load()
+	sources, err := files.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, findings := sources.Load()
 	ctx := cuecontext.New()
 	for _, inst := range packages {
 		p := cuerule.Build(ctx, inst)

@@ -12,34 +12,34 @@ type Object struct {
 	Labels                            func() map[string]string // asked of what has all else
 }
 
-// selector says which objects are meant; what is empty does not matter.
-type selector struct {
-	versions, kinds, namespaces, names []string
-	labels                             map[string]string
+// Selector says which objects are meant; what is empty does not matter.
+type Selector struct {
+	Versions, Kinds, Namespaces, Names []string
+	Labels                             map[string]string
 }
 
 // Means says whether a rule is about an object.
 func (r *Rule) Means(o *Object) bool {
-	if !r.match.means(o) {
+	if !r.Match.means(o) {
 		return false
 	}
-	for i := range r.except {
-		if r.except[i].means(o) {
+	for i := range r.Except {
+		if r.Except[i].means(o) {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *selector) means(o *Object) bool {
-	if !one(s.versions, o.APIVersion) || !one(s.kinds, o.Kind) || !one(s.namespaces, o.Namespace) || !one(s.names, o.Name) {
+func (s *Selector) means(o *Object) bool {
+	if !one(s.Versions, o.APIVersion) || !one(s.Kinds, o.Kind) || !one(s.Namespaces, o.Namespace) || !one(s.Names, o.Name) {
 		return false
 	}
-	if len(s.labels) == 0 {
+	if len(s.Labels) == 0 {
 		return true
 	}
 	labels := o.Labels()
-	for key, want := range s.labels {
+	for key, want := range s.Labels {
 		if have, ok := labels[key]; !ok || !one([]string{want}, have) {
 			return false
 		}
@@ -71,9 +71,9 @@ func (r *Rule) ReadMatch(v cue.Value) error {
 	if err := Decode(v, "except", &except); err != nil {
 		return err
 	}
-	r.match = selector{texts(match.APIVersion), texts(match.Kind), texts(match.Namespace), texts(match.Name), match.Labels}
+	r.Match = Selector{texts(match.APIVersion), texts(match.Kind), texts(match.Namespace), texts(match.Name), match.Labels}
 	for _, e := range except {
-		r.except = append(r.except, selector{kinds: texts(e.Kind), namespaces: texts(e.Namespace), names: texts(e.Name)})
+		r.Except = append(r.Except, Selector{Kinds: texts(e.Kind), Namespaces: texts(e.Namespace), Names: texts(e.Name)})
 	}
 	return nil
 }

@@ -1,88 +1,75 @@
 package health
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"maps"
-	"time"
+	"strings"
 
 	"cuelang.org/go/cue"
+	cuejson "cuelang.org/go/encoding/json"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/writ-os/writ/reconciler/cuerule"
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/schema"
 )
 
-// judgeTimeout bounds what the rules make of one object. Rules that people
-// write take microseconds. CUE cannot be interrupted: one that takes longer is
-// left behind, and none is evaluated again before the commit changes.
-const judgeTimeout = time.Second
+// maxMessage bounds what a rule says of an object, in bytes.
+const maxMessage = 4 << 10
 
-// Of returns the health of an object; nil is Missing.
-func (r *Rules) Of(o schema.Object) Health { return r.In(o, nil) }
-
-// In is Of, and looks at other objects as the package's In does.
-func (r *Rules) In(o schema.Object, live Live) Health {
-	var mean []*rule
-	if r != nil && o != nil && o.GetDeletionTimestamp() == nil {
-		mean = r.mean(o)
-	}
-	if len(mean) == 0 {
-		return In(o, live)
-	}
-	if u := r.slow.Load(); u != nil {
-		return tooSlow(u)
-	}
-	h, err := cuerule.Take(context.Background(), &r.turns, func(context.Context) Health { return r.judge(o, mean) })
-	if err != nil {
-		r.slow.CompareAndSwap(nil, cmp.Or(r.at.Load(), mean[0]))
-		return tooSlow(r.slow.Load())
-	}
-	return h
+// judgeQuestion is objects, each with the rules that mean it.
+type judgeQuestion struct {
+	Sources render.RuleSources
+	Objects []judgeObject
 }
 
-func tooSlow(u *rule) Health {
-	return degraded("the health rule %s (%s:%d) is not evaluated after %s: make it simpler", u.Name, u.Pos.Filename, u.Pos.Line, judgeTimeout)
+type judgeObject struct {
+	JSON  []byte // of its view
+	Rules []int
 }
 
-// mean are the rules that mean an object.
-func (r *Rules) mean(o schema.Object) []*rule {
-	apiVersion, kind := o.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
-	if res := schema.ResourceOf(o); kind == "" && res != nil {
-		apiVersion, kind = res.APIVersion(), res.Kind
-	}
-	seen := &cuerule.Object{APIVersion: apiVersion, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels}
-	var out []*rule
-	for i := range r.rules {
-		if r.rules[i].Means(seen) {
-			out = append(out, &r.rules[i])
+// judgeThere judges objects in a child.
+var judgeThere = sandbox.Func[judgeQuestion, []Health]{Name: "health.judge", Max: 2 * together * maxMessage, Do: func(q judgeQuestion, at func(int)) []Health {
+	out := make([]Health, len(q.Objects))
+	kept.With(q.Sources, load, func(r *compiledRules) {
+		n := 0
+		for i, o := range q.Objects {
+			out[i] = r.judge(o, func() { at(n); n++ })
+			out[i].Message = cut(out[i].Message, maxMessage)
 		}
-	}
+	})
 	return out
-}
+}}
 
 // judge is the worst that the rules say.
-func (r *Rules) judge(o schema.Object, mean []*rule) (worst Health) {
+func (r *compiledRules) judge(o judgeObject, next func()) (worst Health) {
 	defer func() {
 		if p := recover(); p != nil {
 			worst = degraded("the health rules cannot be evaluated: %v", p)
 		}
 	}()
-	fields, err := view(o)
+	fields, err := cuejson.Extract("object", o.JSON)
 	if err != nil {
 		return degraded("the health rules cannot be evaluated: %v", err)
 	}
-	v := r.ctx.Encode(fields)
+	v := r.ctx.BuildExpr(fields)
 	worst = healthy()
-	for _, u := range mean {
-		r.at.Store(u)
-		if h := u.judge(v); worse(h.Status, worst.Status) {
+	for _, i := range o.Rules {
+		next()
+		if h := r.rules[i].judge(v); worse(h.Status, worst.Status) {
 			worst = h
 		}
 	}
 	return worst
+}
+
+// cut shortens a text to whole characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
 func worse(a, b Status) bool {

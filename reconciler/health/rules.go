@@ -1,48 +1,57 @@
 package health
 
 import (
-	_ "embed"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"sync"
 	"sync/atomic"
-
-	"cuelang.org/go/cue"
-	"cuelang.org/go/cue/cuecontext"
+	"time"
 
 	"github.com/writ-os/writ/reconciler/cuerule"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
+	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-//go:embed schema.cue
-var schemaCUE string
+const (
+	// loadTimeout bounds reading the rules of one tree.
+	loadTimeout = 10 * time.Second
+	// judgeTimeout bounds what the rules make of some objects, and perObject what
+	// each adds to that. Rules that people write take microseconds.
+	judgeTimeout = 5 * time.Second
+	perObject    = 5 * time.Millisecond
+	// together is how many objects are judged in one turn.
+	together = 500
+)
 
-// Rules are the health rules of one tree. They never change and may be used by
-// several goroutines. nil are no rules: the built-in judgement.
+// Rules are the health rules of one tree, as far as the server knows them. They
+// never change and may be used by several goroutines. nil are no rules: the
+// built-in judgement.
 type Rules struct {
-	hash  string
-	rules []rule
+	sources render.RuleSources
+	rules   []cuerule.Rule
+	sandbox *sandbox.Sandbox
 
-	ctx   *cue.Context
-	turns cuerule.Turns        // of evaluating CUE values
-	at    atomic.Pointer[rule] // is being evaluated, or was last
-	slow  atomic.Pointer[rule] // took too long
+	turn sync.Mutex // of asking: who waits need not ask once it is broken
+	// broken is what is said of all objects that rules mean after one has cost a
+	// child: none is evaluated again before the commit changes.
+	broken atomic.Pointer[Health]
 }
 
-// rule is one rule, read.
-type rule struct {
-	cuerule.Rule
-	value cue.Value
-	asks  bool // speaks of the object
+// Load reads the health rules of a tree, in a child, and what is wrong with
+// them. The error is that of a tree that cannot be read, or of a child that
+// cannot be started.
+func Load(ctx context.Context, t render.Tree, s *sandbox.Sandbox) (*Rules, []v1alpha1.Finding, error) {
+	return Reload(ctx, t, s, nil, nil)
 }
-
-// Load reads the health rules of a tree, and what is wrong with them. The error
-// is that of a tree that cannot be read.
-func Load(t render.Tree) (*Rules, []v1alpha1.Finding, error) { return Reload(t, nil, nil) }
 
 // Reload is Load where the rules may be those of an earlier tree, with what was
 // wrong with them.
-func Reload(t render.Tree, before *Rules, wrong []v1alpha1.Finding) (*Rules, []v1alpha1.Finding, error) {
+func Reload(ctx context.Context, t render.Tree, s *sandbox.Sandbox, before *Rules, wrong []v1alpha1.Finding) (*Rules, []v1alpha1.Finding, error) {
 	files, err := render.HealthRules(t)
 	if err != nil || files.Hash == "" {
 		return nil, files.Findings, err
@@ -50,17 +59,27 @@ func Reload(t render.Tree, before *Rules, wrong []v1alpha1.Finding) (*Rules, []v
 	if before.Hash() == files.Hash {
 		return before, wrong, nil
 	}
-	packages, findings := files.Load()
-	r := &Rules{hash: files.Hash, ctx: cuecontext.New(), turns: cuerule.Turns{Limit: judgeTimeout}}
-	schema := cuerule.Schema(r.ctx, schemaCUE)
-	for _, inst := range packages {
-		findings = append(findings, r.read(cuerule.Build(r.ctx, inst), schema)...)
+	r := &Rules{sandbox: s}
+	if r.sources, err = files.Read(); err != nil {
+		return nil, nil, err
 	}
-	if len(r.rules) > cuerule.Max {
+	got, err := sandbox.Call(ctx, s, loadThere, r.sources, loadTimeout)
+	var death *sandbox.Death
+	switch {
+	case errors.As(err, &death):
+		f := render.Died("folder of health rules", err)
+		f.File = path.Clean(r.sources.Dirs[0])
+		got = loaded{Findings: []v1alpha1.Finding{f}}
+	case err != nil:
+		return nil, nil, fmt.Errorf("load health rules: %w", err)
+	}
+	findings := append(files.Findings, got.Findings...)
+	if len(got.Rules) > cuerule.Max {
 		findings = append(findings, v1alpha1.Finding{File: render.HealthFolder, Rule: "TooLarge",
-			Message: fmt.Sprintf("there are %d health rules, %d are allowed", len(r.rules), cuerule.Max), Hint: "let one rule mean several kinds"})
-		r.rules = r.rules[:cuerule.Max]
+			Message: fmt.Sprintf("there are %d health rules, %d are allowed", len(got.Rules), cuerule.Max), Hint: "let one rule mean several kinds"})
+		got.Rules = got.Rules[:cuerule.Max]
 	}
+	r.rules = got.Rules
 	return r, findings, nil
 }
 
@@ -69,42 +88,125 @@ func (r *Rules) Hash() string {
 	if r == nil {
 		return ""
 	}
-	return r.hash
+	return r.sources.Hash
 }
 
-// read takes the rules of one package.
-func (r *Rules) read(p *cuerule.Package, schema cue.Value) []v1alpha1.Finding {
-	found := p.Read(func(head cuerule.Rule, own cue.Value) error {
-		u := rule{Rule: head}
-		if err := u.read(own, schema); err != nil {
-			return err
+// Of returns the health of an object; nil is Missing.
+func (r *Rules) Of(o schema.Object) Health { return r.In(o, nil) }
+
+// In is Of, and looks at other objects as the package's In does.
+func (r *Rules) In(o schema.Object, live Live) Health { return r.All([]schema.Object{o}, live)[0] }
+
+// All is In of many objects: a child is asked about all of them in one turn.
+func (r *Rules) All(objects []schema.Object, live Live) []Health {
+	out := make([]Health, len(objects))
+	var q judgeQuestion
+	var of []int
+	ask := func() {
+		for i, h := range r.ask(q) {
+			out[of[i]] = h
 		}
-		r.rules = append(r.rules, u)
-		return nil
-	}, func(u *cuerule.Rule, f *v1alpha1.Finding) {
-		f.Rule, f.Message = "HealthRule", fmt.Sprintf("health rule %s: %s", u.Name, f.Message)
-	})
-	if !p.HasRules() && len(found) == 0 {
-		return []v1alpha1.Finding{{File: p.Place().Filename, Line: 1, Column: 1, Rule: "HealthRule",
-			Message: fmt.Sprintf("the package has no field rules, and CUE files in the folder %s are health rules", p.Dir),
-			Hint:    "write rules, or move manifests to another folder"}}
+		q, of = judgeQuestion{}, nil
 	}
-	return found
+	for i, o := range objects {
+		mean := r.mean(o)
+		if len(mean) == 0 {
+			out[i] = In(o, live)
+			continue
+		}
+		fields, err := view(o)
+		var data []byte
+		if err == nil {
+			data, err = json.Marshal(fields)
+		}
+		if err != nil {
+			out[i] = degraded("the health rules cannot be evaluated: %v", err)
+			continue
+		}
+		q.Objects, of = append(q.Objects, judgeObject{data, mean}), append(of, i)
+		if len(of) == together {
+			ask()
+		}
+	}
+	if len(of) > 0 {
+		ask()
+	}
+	return out
 }
 
-// read decodes what does not depend on an object, and holds the rest against
-// the schema.
-func (u *rule) read(own, schema cue.Value) error {
-	u.asks = own.LookupPath(cue.ParsePath("object")).Exists()
-	u.value = own.Unify(schema)
-	if err := u.ReadMatch(u.value); err != nil {
-		return err
+// ask has a child judge objects.
+func (r *Rules) ask(q judgeQuestion) []Health {
+	same := func(h Health) []Health {
+		out := make([]Health, len(q.Objects))
+		for i := range out {
+			out[i] = h
+		}
+		return out
 	}
-	if err := u.value.Validate(); err != nil {
-		return err
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	if h := r.broken.Load(); h != nil {
+		return same(*h)
 	}
-	if !own.LookupPath(cue.ParsePath("healthy")).Exists() {
-		return errors.New("healthy is missing: say what the object looks like when all is well")
+	q.Sources = r.sources
+	got, err := sandbox.Call(context.Background(), r.sandbox, judgeThere, q, judgeTimeout+time.Duration(len(q.Objects))*perObject)
+	var death *sandbox.Death
+	if err == nil && (len(got) != len(q.Objects) || !sound(got)) {
+		err = &sandbox.Death{Cause: sandbox.Garbage, Why: "the evaluator has left out objects", At: -1}
 	}
-	return nil
+	switch {
+	case err == nil:
+		return got
+	case errors.As(err, &death):
+		r.broken.CompareAndSwap(nil, r.died(q, death))
+		return same(*r.broken.Load())
+	}
+	return same(degraded("the health rules cannot be evaluated: %v", err)) // the next look asks again
+}
+
+// sound says whether a child has said of each object what rules can say.
+func sound(got []Health) bool {
+	for i := range got {
+		switch got[i].Status {
+		case Healthy, Progressing, Degraded:
+		default:
+			return false
+		}
+		got[i].Message = cut(got[i].Message, maxMessage)
+	}
+	return true
+}
+
+// died says which rule has cost a child.
+func (r *Rules) died(q judgeQuestion, death *sandbox.Death) *Health {
+	what, at := "health rules", death.At
+	for _, o := range q.Objects {
+		if at >= 0 && at < len(o.Rules) {
+			u := &r.rules[o.Rules[at]]
+			what = fmt.Sprintf("health rule %s (%s:%d)", u.Name, u.Pos.Filename, u.Pos.Line)
+			break
+		}
+		at -= len(o.Rules)
+	}
+	h := degraded("%s: make it simpler", render.Died(what, death).Message)
+	return &h
+}
+
+// mean are the numbers of the rules that mean an object.
+func (r *Rules) mean(o schema.Object) []int {
+	if r == nil || o == nil || o.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	apiVersion, kind := o.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+	if res := schema.ResourceOf(o); kind == "" && res != nil {
+		apiVersion, kind = res.APIVersion(), res.Kind
+	}
+	seen := &cuerule.Object{APIVersion: apiVersion, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels}
+	var out []int
+	for i := range r.rules {
+		if r.rules[i].Means(seen) {
+			out = append(out, i)
+		}
+	}
+	return out
 }

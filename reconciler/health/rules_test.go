@@ -15,8 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"go.uber.org/goleak"
+
 	"github.com/writ-os/writ/reconciler/cuerule/cueruletest"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
+	"github.com/writ-os/writ/schema"
 )
 
 // TestRules has the objects of each archive judged by its rules.
@@ -28,9 +32,22 @@ func TestRules(t *testing.T) {
 	})
 }
 
+func TestMain(m *testing.M) {
+	if sandbox.Serve(Functions()...) {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func box(t testing.TB) *sandbox.Sandbox {
+	s := sandbox.New(sandbox.Config{})
+	t.Cleanup(s.Close)
+	return s
+}
+
 func judged(t *testing.T, tree cueruletest.Tree, objects string) string {
 	t.Helper()
-	r, findings, err := Load(tree)
+	r, findings, err := Load(t.Context(), tree, box(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +85,7 @@ func TestWhere(t *testing.T) {
 	}{{".", "health/a.cue", true}, {"clusters/a", "health/a.cue", true}, {"clusters/a", "clusters/a/health/a.cue", true},
 		{"clusters/a", "clusters/b/health/a.cue", false}, {".", "health/old/a.cue", false}, {".", "health/a_test.cue", false}} {
 		tree := cueruletest.Tree{Files: map[string]string{c.at: database, "clusters/a/x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"}, Followed: c.root}
-		r, findings, err := Load(tree)
+		r, findings, err := Load(t.Context(), tree, nil)
 		if err != nil || len(findings) > 0 || (r != nil) != c.want {
 			t.Errorf("%+v: %v %v %v", c, r, findings, err)
 		}
@@ -85,18 +102,18 @@ func TestWhere(t *testing.T) {
 
 func TestReload(t *testing.T) {
 	tree := cueruletest.Files(map[string]string{"health/a.cue": database})
-	first, _, err := Load(tree)
+	first, _, err := Load(t.Context(), tree, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, _, err := Reload(tree, first, nil); err != nil || again != first {
+	if again, _, err := Reload(t.Context(), tree, nil, first, nil); err != nil || again != first {
 		t.Error("rules that have not changed are read again", err)
 	}
 	tree.Files["health/a.cue"] += "// more\n"
-	if again, _, err := Reload(tree, first, nil); err != nil || again == first {
+	if again, _, err := Reload(t.Context(), tree, nil, first, nil); err != nil || again == first {
 		t.Error("rules that have changed are not read again", err)
 	}
-	if none, _, err := Reload(cueruletest.Files(map[string]string{}), first, nil); err != nil || none != nil || none.Hash() != "" {
+	if none, _, err := Reload(t.Context(), cueruletest.Files(map[string]string{}), nil, first, nil); err != nil || none != nil || none.Hash() != "" {
 		t.Error("no rules are nil", none, err)
 	}
 }
@@ -104,7 +121,7 @@ func TestReload(t *testing.T) {
 // TestTyped: rules see built-in kinds too, and go before the judgement of the
 // kind; what nobody has a rule for is judged as before; nil rules are none.
 func TestTyped(t *testing.T) {
-	r, findings, err := Load(cueruletest.Files(map[string]string{"health/a.cue": `package health
+	r, findings, err := Load(t.Context(), cueruletest.Files(map[string]string{"health/a.cue": `package health
 rules: "config": {
 	match: {apiVersion: "v1", kind: "ConfigMap", namespace: "shop*", labels: tier: "*"}
 	healthy: data: ready: "yes"
@@ -122,7 +139,7 @@ rules: "secret": {
 	healthy: false
 	message: "holds \(object.data.password)"
 }
-`}))
+`}), box(t))
 	if err != nil || len(findings) > 0 {
 		t.Fatal(err, findings)
 	}
@@ -153,9 +170,9 @@ rules: "secret": {
 	}
 }
 
-// TestTooSlow: a rule without end costs one second once, whoever asks.
+// TestTooSlow: a rule without end costs five seconds once, whoever asks.
 func TestTooSlow(t *testing.T) {
-	r, findings, err := Load(cueruletest.Files(map[string]string{"health/a.cue": `package health
+	r, findings, err := Load(t.Context(), cueruletest.Files(map[string]string{"health/a.cue": `package health
 import "list"
 rules: "endless": {
 	match: kind: "ConfigMap"
@@ -163,7 +180,7 @@ rules: "endless": {
 	_n: list.Range(0, len(object.data) * 220, 1)
 	healthy: len([for a in _n for b in _n for c in _n if a + b + c < 0 {a}]) == 0
 }
-`}))
+`}), box(t))
 	if err != nil || len(findings) > 0 {
 		t.Fatal(err, findings)
 	}
@@ -187,7 +204,7 @@ func TestMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	r, _, err := Load(cueruletest.Files(map[string]string{"health/a.cue": database}))
+	r, _, err := Load(t.Context(), cueruletest.Files(map[string]string{"health/a.cue": database}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,19 +228,33 @@ func TestMemory(t *testing.T) {
 }
 
 func BenchmarkRule(b *testing.B) {
-	r, _, err := Load(cueruletest.Files(map[string]string{"health/a.cue": database}))
-	if err != nil {
-		b.Fatal(err)
-	}
-	u := parse(b, "kind: Database\nmetadata: {name: x}\nstatus: {phase: Running}\n")
-	for b.Loop() {
-		r.Of(u)
+	for name, s := range map[string]*sandbox.Sandbox{"here": nil, "child": box(b)} {
+		r, _, err := Load(b.Context(), cueruletest.Files(map[string]string{"health/a.cue": database}), s)
+		if err != nil {
+			b.Fatal(err)
+		}
+		u := parse(b, "kind: Database\nmetadata: {name: x}\nstatus: {phase: Running}\n")
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r.Of(u)
+			}
+		})
+		many := make([]schema.Object, together)
+		for i := range many {
+			many[i] = u
+		}
+		b.Run(name+"/together", func(b *testing.B) {
+			for b.Loop() {
+				r.All(many, nil)
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(many)), "us/object")
+		})
 	}
 }
 
 func FuzzCustom(f *testing.F) {
 	f.Add([]byte(`{"kind":"X","status":{"conditions":[{"type":"Ready","status":"True"}]}}`))
-	r, _, err := Load(cueruletest.Files(map[string]string{"health/a.cue": strings.ReplaceAll(database, "Database", "*")}))
+	r, _, err := Load(f.Context(), cueruletest.Files(map[string]string{"health/a.cue": strings.ReplaceAll(database, "Database", "*")}), nil)
 	if err != nil {
 		f.Fatal(err)
 	}

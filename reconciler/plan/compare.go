@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -87,7 +89,7 @@ func compare(d *Desired, o, live schema.Object) (comparison, error) {
 	if err != nil {
 		return comparison{}, err
 	}
-	want, err := types.ObjectToTyped(o, typed.AllowDuplicates)
+	want, err := types.ObjectToTyped(likeClaims(o), typed.AllowDuplicates)
 	if err != nil {
 		return comparison{}, err
 	}
@@ -97,7 +99,7 @@ func compare(d *Desired, o, live schema.Object) (comparison, error) {
 		return comparison{}, err
 	}
 	complete(d.Resource, defaulted)
-	have, err := types.ObjectToTyped(defaulted, typed.AllowDuplicates)
+	have, err := types.ObjectToTyped(likeClaims(defaulted), typed.AllowDuplicates)
 	if err != nil {
 		return comparison{}, err
 	}
@@ -118,6 +120,24 @@ func compare(d *Desired, o, live schema.Object) (comparison, error) {
 		changes = appendChange(changes, p, lookup(have.AsValue(), p), lookup(want.AsValue(), p), !differs.Has(p))
 	}
 	return comparison{changes: changes, owned: owned || declared.Difference(identity).Empty(), set: set, fields: d.Fields}, nil
+}
+
+// likeClaims gives the claim templates of a StatefulSet the form that all have
+// alike. A template is a whole claim, and the list of them one value to a merge:
+// the kind and the status that the server writes into each, and the time of
+// creation that tools print, are no change of it.
+func likeClaims(o schema.Object) schema.Object {
+	s, ok := o.(*appsv1.StatefulSet)
+	if !ok || len(s.Spec.VolumeClaimTemplates) == 0 {
+		return o
+	}
+	s = s.DeepCopy()
+	for i := range s.Spec.VolumeClaimTemplates {
+		t := &s.Spec.VolumeClaimTemplates[i]
+		t.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+		t.Status, t.CreationTimestamp = corev1.PersistentVolumeClaimStatus{}, metav1.Time{}
+	}
+	return s
 }
 
 // declaredBelow says whether the manifest has fields below a path.

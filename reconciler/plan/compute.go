@@ -16,6 +16,8 @@ type computation struct {
 	before  *Inventories
 	desired map[render.Ref]*Desired
 	pruned  map[render.Ref]bool
+	// alongside is how many objects go with those that the plan deletes.
+	alongside int
 }
 
 func newComputation(in Input) *computation {

@@ -138,10 +138,17 @@ func (c *computation) losses(ref render.Ref, live schema.Object) {
 	case "Namespace":
 		add("NamespaceDelete", "everything in the namespace is deleted, whether Git declares it or not")
 	case "StatefulSet":
-		if s, ok := live.(*appsv1.StatefulSet); ok && len(s.Spec.VolumeClaimTemplates) > 0 {
+		s, ok := live.(*appsv1.StatefulSet)
+		if ok && len(s.Spec.VolumeClaimTemplates) > 0 && !deletesClaims(s) {
 			add("DataLoss", "its volume claims stay and belong to nobody")
 		}
 	}
+}
+
+// deletesClaims says whether the claims of a set go with it.
+func deletesClaims(s *appsv1.StatefulSet) bool {
+	p := s.Spec.PersistentVolumeClaimRetentionPolicy
+	return p != nil && p.WhenDeleted == appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 }
 
 // guard refuses a commit that deletes more than its author can have meant.
@@ -149,6 +156,11 @@ func (c *computation) guard() {
 	deletes := c.plan.Count(Delete) + c.plan.Count(Replace)
 	if c.in.AllowDeletes || deletes == 0 {
 		return
+	}
+	what := "the commit deletes"
+	if c.alongside > 0 {
+		what = fmt.Sprintf("with what goes along (%d) the commit deletes", c.alongside)
+		deletes += c.alongside
 	}
 	before := c.before.declared(c.in.Kinds)
 	add := func(rule, message string) {
@@ -160,9 +172,9 @@ func (c *computation) guard() {
 	case c.plan.Declared == 0:
 		add("EmptyRepository", fmt.Sprintf("the commit declares no object at all; %d would be deleted", deletes))
 	case deletes > limit:
-		add("TooManyDeletes", fmt.Sprintf("the commit deletes %d objects; without a word %d may go", deletes, limit))
-	case deletes > freeDeletes && deletes*100 > before*percent:
-		add("TooManyDeletes", fmt.Sprintf("the commit deletes %d of %d objects; without a word %d %% may go", deletes, before, percent))
+		add("TooManyDeletes", fmt.Sprintf("%s %d objects; without a word %d may go", what, deletes, limit))
+	case deletes > freeDeletes && deletes*100 > (before+c.alongside)*percent:
+		add("TooManyDeletes", fmt.Sprintf("%s %d of %d objects; without a word %d %% may go", what, deletes, before+c.alongside, percent))
 	}
 }
 

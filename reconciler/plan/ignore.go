@@ -3,65 +3,29 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/merge"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// pointer is a JSON pointer (RFC 6901) taken apart. An item of a list is named
-// by its index, by "*" for all, or by "key=value".
-type pointer []string
-
-func parsePointer(s string) pointer {
-	if s == "" || s == "/" {
-		return nil
-	}
-	parts := strings.Split(strings.TrimPrefix(s, "/"), "/")
-	for i, p := range parts {
-		parts[i] = strings.ReplaceAll(strings.ReplaceAll(p, "~1", "/"), "~0", "~")
-	}
-	return parts
-}
-
 // rulesFor are the pointers that hold for an object. One without parts means
 // the whole object.
-func rulesFor(rules []v1alpha1.IgnoreRule, ref render.Ref) []pointer {
-	var out []pointer
-	for _, r := range rules {
-		if !glob(r.Kind, ref.Resource.Kind) || !glob(r.Namespace, ref.Key.Namespace) || !glob(r.Name, ref.Key.Name) {
-			continue
-		}
-		if len(r.Fields) == 0 {
-			out = append(out, nil)
-		}
-		for _, f := range r.Fields {
-			out = append(out, parsePointer(f))
-		}
-	}
-	return out
-}
-
-func glob(pattern, s string) bool {
-	if pattern == "" {
-		return true
-	}
-	ok, err := path.Match(pattern, s)
-	return err == nil && ok
+func rulesFor(rules []v1alpha1.IgnoreRule, ref render.Ref) []merge.Pointer {
+	return merge.Ignored(rules, ref.Resource.Kind, ref.Key)
 }
 
 // ignore leaves out the changes that rules name: such a field is set when the
 // object is made, and never again. In what is applied because of other changes
 // it has its live value while Git still owns it, and is missing once somebody
 // else has changed it, so that it stays theirs.
-func ignore(rules []pointer, d *Desired, c comparison, live schema.Object) (comparison, error) {
+func ignore(rules []merge.Pointer, d *Desired, c comparison, live schema.Object) (comparison, error) {
 	var left []change
 	var out []ignored
 	for _, ch := range c.changes {
@@ -96,7 +60,7 @@ func ignore(rules []pointer, d *Desired, c comparison, live schema.Object) (comp
 
 // ignored is a field that differs and is left alone.
 type ignored struct {
-	pointer pointer
+	pointer merge.Pointer
 	owned   bool // by Git
 }
 
@@ -104,47 +68,18 @@ func objectOf(data []byte) (o map[string]any, err error) {
 	return o, utiljson.Unmarshal(data, &o)
 }
 
-func matching(rules []pointer, p fieldpath.Path) (pointer, bool) {
+func matching(rules []merge.Pointer, p fieldpath.Path) (merge.Pointer, bool) {
 	for _, r := range rules {
-		if r.covers(p) {
+		if r.Covers(p) {
 			return r, true
 		}
 	}
 	return nil, false
 }
 
-// covers says whether a path is what the pointer names, or below it.
-func (r pointer) covers(p fieldpath.Path) bool {
-	if len(r) > len(p) {
-		return false
-	}
-	for i, token := range r {
-		e := p[i]
-		switch {
-		case token == "*":
-		case e.FieldName != nil:
-			if *e.FieldName != token {
-				return false
-			}
-		case e.Index != nil:
-			if strconv.Itoa(*e.Index) != token {
-				return false
-			}
-		case e.Key != nil:
-			key, val, _ := strings.Cut(token, "=")
-			if !hasField(*e.Key, key, val) {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 // settle gives what a pointer names its live value, or takes it out where it
 // is not Git's, or not live.
-func settle(v, live any, p pointer, owned bool) {
+func settle(v, live any, p merge.Pointer, owned bool) {
 	if len(p) == 0 {
 		return
 	}
@@ -198,13 +133,4 @@ func named(item any, token string) bool {
 	key, val, ok := strings.Cut(token, "=")
 	m, isMap := item.(map[string]any)
 	return ok && isMap && fmt.Sprint(m[key]) == val
-}
-
-func hasField(key value.FieldList, name, val string) bool {
-	for _, f := range key {
-		if f.Name == name && fmt.Sprint(f.Value.Unstructured()) == val {
-			return true
-		}
-	}
-	return false
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/merge"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -212,13 +213,13 @@ func TestPointers(t *testing.T) {
 		{"/spec/list/name=z/x", `{"spec":{"list":[{"name":"a","x":1},{"name":"b","x":2}],"replicas":1}}`},
 	} {
 		v := decodeJSON(t, `{"spec":{"replicas":1,"list":[{"name":"a","x":1},{"name":"b","x":2}]}}`)
-		settle(v, nil, parsePointer(tt.pointer), false)
+		settle(v, nil, merge.ParsePointer(tt.pointer), false)
 		if diff := cmp.Diff(decodeJSON(t, tt.want), v); diff != "" {
 			t.Errorf("%s: %s", tt.pointer, diff)
 		}
 	}
 	v := decodeJSON(t, `{"list":[{"name":"a","x":1},{"name":"b","x":2}]}`)
-	settle(v, decodeJSON(t, `{"list":[{"name":"b","x":9}]}`), parsePointer("/list/*/x"), true)
+	settle(v, decodeJSON(t, `{"list":[{"name":"b","x":9}]}`), merge.ParsePointer("/list/*/x"), true)
 	if diff := cmp.Diff(decodeJSON(t, `{"list":[{"name":"a"},{"name":"b","x":9}]}`), v); diff != "" {
 		t.Error(diff)
 	}

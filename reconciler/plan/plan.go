@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -52,7 +53,8 @@ type Consequence struct {
 	Object string `json:"object"`
 	// Kind is Restart, Reboot, Replace, DataLoss, NamespaceDelete, Kept (it stays
 	// although Git does not declare it any more), Shadowed (another repository
-	// declares it with a higher priority) or Moved (taken over from another).
+	// declares it with a higher priority), Moved (taken over from another) or
+	// TakesAlong (Kubernetes deletes others with it).
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
@@ -136,6 +138,9 @@ type Rest struct {
 	Named    func(name string) bool
 	// Dependent are the objects among them that depend on others.
 	Dependent []*render.Head
+	// Heads are the objects that they declare. It is gone through only where the
+	// commit deletes what others live in; nil: they declare none.
+	Heads iter.Seq[*render.Head]
 }
 
 // Input is everything that a plan depends on.
@@ -198,6 +203,8 @@ func Compute(in Input) *Plan {
 	}
 	c.dependencies()
 	c.prune()
+	c.inUse()
+	c.along()
 	c.reboots()
 	c.guard()
 	slices.SortStableFunc(c.plan.Ops, order)

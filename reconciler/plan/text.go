@@ -60,7 +60,7 @@ func (p *Plan) Write(w io.Writer, s Style) error {
 		fmt.Fprintf(&b, "%s %s: %s\n", s.paint(red, "!"), c.Object, c.Message)
 	}
 	for _, f := range p.Warnings {
-		fmt.Fprintf(&b, "%s %s: %s\n", s.paint(yellow, "warning:"), place(f), f.Message)
+		fmt.Fprintf(&b, "%s %s: %s\n", s.paint(yellow, "warning:"), place(f), advised(f))
 	}
 	if len(p.Ops) > 0 {
 		b.WriteString("\n")
@@ -68,6 +68,14 @@ func (p *Plan) Write(w io.Writer, s Style) error {
 	b.WriteString(s.paint(bold, p.Summary()) + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// advised is a warning with what to do about it.
+func advised(f v1alpha1.Finding) string {
+	if f.Hint == "" {
+		return f.Message
+	}
+	return f.Message + " (" + f.Hint + ")"
 }
 
 // Summary is the plan in one line.

@@ -4,251 +4,208 @@ import (
 	"encoding/json"
 	"math/big"
 	"regexp"
-
-	"cuelang.org/go/cue"
-	"cuelang.org/go/cue/ast"
+	"regexp/syntax"
 )
 
-// accept says that a value certainly satisfies a constraint; false leaves the
-// answer to CUE, which also says why. Nearly every object of a repository
-// satisfies nearly every rule, and this answers in microseconds.
-type accept func(v any) bool
-
-// compile makes the quick answer of a constraint; nil where it is made of more
-// than is understood here.
-func compile(v cue.Value, depth int) accept {
-	if depth > 32 {
-		return nil
-	}
-	op, args := v.Expr()
-	switch op {
-	case cue.NoOp:
-		return compilePlain(v, depth)
-	case cue.AndOp, cue.OrOp:
-		return compileAll(op, args, depth)
-	case cue.RegexMatchOp, cue.NotRegexMatchOp:
-		return compilePattern(op, args)
-	case cue.GreaterThanOp, cue.GreaterThanEqualOp, cue.LessThanOp, cue.LessThanEqualOp:
-		return compileBound(op, args)
-	}
-	return nil
+// accept is a constraint as far as it can be told without CUE: a value that
+// satisfies it certainly satisfies what was compiled into it; of any other CUE
+// says whether, and why not. Nearly every object of a repository satisfies
+// nearly every rule, and this answers in microseconds. It comes out of a child,
+// so it is data, and what it costs is bounded.
+type accept struct {
+	Op      op
+	Text    string   // of constant, bound and pattern
+	Args    []accept // of all and some; the item of list
+	Members []member // of structure
+	made    matcher
 }
 
-func compileAll(op cue.Op, args []cue.Value, depth int) accept {
-	parts := make([]accept, len(args))
-	for i, a := range args {
-		if parts[i] = compile(a, depth+1); parts[i] == nil {
-			return nil
-		}
-	}
-	return func(v any) bool {
-		for _, p := range parts {
-			if p(v) != (op == cue.AndOp) {
-				return op == cue.OrOp
-			}
-		}
-		return op == cue.AndOp
-	}
+// member is one field of a struct.
+type member struct {
+	Name     string
+	Optional bool
+	Accept   accept
 }
 
-func compilePattern(op cue.Op, args []cue.Value) accept {
-	if len(args) != 1 {
+type op uint8
+
+const (
+	never op = iota
+	anything
+	isString
+	isBool
+	isTrue
+	isFalse
+	constant   // a string
+	pattern    // a string that matches
+	notPattern // a string that does not
+	greater    // integers
+	greaterEqual
+	less
+	lessEqual
+	all
+	some
+	structure
+	list
+)
+
+const (
+	// stepsPerObject bounds what quick answers may cost, in values that are
+	// looked at, on an average of the objects of a unit.
+	stepsPerObject = 20_000
+	// maxAcceptDepth bounds the nesting of what is compiled.
+	maxAcceptDepth = 16
+	maxPattern     = 500   // letters of a pattern
+	maxPatternSize = 2_000 // its parts, repetitions counted
+	maxMatched     = 4096  // letters of a text that is matched
+	maxDigits      = 100   // of a number that is compared
+)
+
+// matcher is what of an accept is made when it has arrived.
+type matcher struct {
+	re    *regexp.Regexp
+	bound *big.Int
+}
+
+// ready prepares an accept for use; false: it is none that a child of ours
+// makes.
+func (a *accept) ready(depth int) bool {
+	if depth > maxAcceptDepth {
+		return false
+	}
+	for i := range a.Args {
+		if !a.Args[i].ready(depth + 1) {
+			return false
+		}
+	}
+	for i := range a.Members {
+		if !a.Members[i].Accept.ready(depth + 1) {
+			return false
+		}
+	}
+	switch a.Op {
+	case pattern, notPattern:
+		a.made.re = smallPattern(a.Text)
+		return a.made.re != nil
+	case greater, greaterEqual, less, lessEqual:
+		a.made.bound = integer(a.Text)
+		return a.made.bound != nil
+	case list:
+		return len(a.Args) == 1
+	}
+	return a.Op <= list
+}
+
+// smallPattern compiles a pattern; nil where it is one that would cost much.
+func smallPattern(text string) *regexp.Regexp {
+	if len(text) > maxPattern {
 		return nil
 	}
-	text, err := args[0].String()
-	if err != nil {
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil || size(parsed) > maxPatternSize {
 		return nil
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
 		return nil
 	}
-	return func(v any) bool {
-		s, ok := v.(string)
-		return ok && re.MatchString(s) == (op == cue.RegexMatchOp)
-	}
+	return re
 }
 
-func compileBound(op cue.Op, args []cue.Value) accept {
-	if len(args) != 1 || args[0].Kind() != cue.IntKind {
+// size is how many parts a pattern has when its repetitions are written out.
+func size(re *syntax.Regexp) int {
+	n := 1 + len(re.Rune)
+	for _, s := range re.Sub {
+		n = min(n+size(s), maxPatternSize+1)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return min(n, maxPatternSize+1)
+}
+
+func integer(text string) *big.Int {
+	if len(text) > maxDigits {
 		return nil
 	}
-	bound, err := args[0].Int(nil)
-	if err != nil {
-		return nil
-	}
-	return func(v any) bool {
-		n, ok := v.(json.Number)
-		if !ok {
-			return false
-		}
-		i, ok := new(big.Int).SetString(n.String(), 10)
-		if !ok {
-			return false
-		}
-		switch c := i.Cmp(bound); op {
-		case cue.GreaterThanOp:
-			return c > 0
-		case cue.GreaterThanEqualOp:
-			return c >= 0
-		case cue.LessThanOp:
-			return c < 0
-		}
-		return i.Cmp(bound) <= 0
-	}
-}
-
-// compilePlain is the constraint of a value without an operator.
-func compilePlain(v cue.Value, depth int) accept {
-	if v.IncompleteKind() == cue.BottomKind {
-		return func(any) bool { return false }
-	}
-	if v.IsConcrete() && v.IncompleteKind()&(cue.StructKind|cue.ListKind) == 0 {
-		return compileConstant(v)
-	}
-	switch v.IncompleteKind() {
-	case cue.TopKind:
-		if _, ok := source(v).(*ast.Ident); ok {
-			return func(any) bool { return true }
-		}
-	case cue.StringKind:
-		return ofType[string](v)
-	case cue.BoolKind:
-		return ofType[bool](v)
-	case cue.StructKind:
-		return compileStruct(v, depth)
-	case cue.ListKind:
-		return compileList(v, depth)
-	}
-	return nil
-}
-
-// source is the expression of a value that is written in one place.
-func source(v cue.Value) ast.Node {
-	if f, ok := v.Source().(*ast.Field); ok {
-		return f.Value
-	}
-	return v.Source()
-}
-
-// ofType accepts all values of a type, which the source names.
-func ofType[T any](v cue.Value) accept {
-	if id, ok := source(v).(*ast.Ident); !ok || id.Name != "string" && id.Name != "bool" {
-		return nil
-	}
-	return func(v any) bool {
-		_, ok := v.(T)
-		return ok
-	}
-}
-
-func compileConstant(v cue.Value) accept {
-	switch v.Kind() {
-	case cue.StringKind:
-		want, err := v.String()
-		if err != nil {
-			return nil
-		}
-		return func(v any) bool { return v == want }
-	case cue.BoolKind:
-		want, err := v.Bool()
-		if err != nil {
-			return nil
-		}
-		return func(v any) bool { return v == want }
-	}
-	return nil
-}
-
-// member is one field of a struct.
-type member struct {
-	name     string
-	optional bool
-	accept   accept
-}
-
-func compileStruct(v cue.Value, depth int) accept {
-	if !plainStruct(source(v)) {
-		return nil
-	}
-	it, err := v.Fields(cue.Optional(true))
-	if err != nil {
-		return nil
-	}
-	var members []member
-	for it.Next() {
-		sel := it.Selector()
-		if sel.LabelType() != cue.StringLabel {
-			return nil
-		}
-		m := member{name: sel.Unquoted(), accept: compile(it.Value(), depth+1)}
-		if m.accept == nil {
-			return nil
-		}
-		m.optional = sel.ConstraintType()&cue.OptionalConstraint != 0
-		members = append(members, m)
-	}
-	return func(v any) bool {
-		o, ok := v.(map[string]any)
-		if !ok {
-			return false
-		}
-		for i := range members {
-			m := &members[i]
-			have, ok := o[m.name]
-			if !ok && !m.optional || ok && !m.accept(have) {
-				return false
-			}
-		}
-		return true
-	}
-}
-
-// plainStruct says whether the source of a struct has nothing but fields.
-func plainStruct(n ast.Node) bool {
-	s, ok := n.(*ast.StructLit)
+	i, ok := new(big.Int).SetString(text, 10)
 	if !ok {
+		return nil
+	}
+	return i
+}
+
+// satisfied says that a value certainly satisfies the constraint. Each value
+// that is looked at is a step; where there are none left it is not certain.
+func (a *accept) satisfied(v any, steps *int) bool {
+	if *steps--; *steps < 0 {
 		return false
 	}
-	for _, d := range s.Elts {
-		switch d := d.(type) {
-		case *ast.Ellipsis, *ast.CommentGroup, *ast.Attribute:
-		case *ast.Field:
-			switch d.Label.(type) {
-			case *ast.Ident, *ast.BasicLit:
-			default: // patterns and aliases
-				return false
+	switch a.Op {
+	case anything:
+		return true
+	case isBool, isTrue, isFalse:
+		b, ok := v.(bool)
+		return ok && (a.Op == isBool || b == (a.Op == isTrue))
+	case isString, constant, pattern, notPattern:
+		s, ok := v.(string)
+		return ok && a.text(s)
+	case greater, greaterEqual, less, lessEqual:
+		n, ok := v.(json.Number)
+		return ok && a.number(n.String())
+	case all, some:
+		for i := range a.Args {
+			if a.Args[i].satisfied(v, steps) != (a.Op == all) {
+				return a.Op == some
 			}
-		default:
-			return false
 		}
+		return a.Op == all
+	case structure:
+		o, ok := v.(map[string]any)
+		return ok && a.fields(o, steps)
+	case list:
+		items, ok := v.([]any)
+		for i := 0; ok && i < len(items); i++ {
+			ok = a.Args[0].satisfied(items[i], steps)
+		}
+		return ok
+	}
+	return false
+}
+
+func (a *accept) text(s string) bool {
+	switch a.Op {
+	case constant:
+		return s == a.Text
+	case pattern, notPattern:
+		return len(s) <= maxMatched && a.made.re.MatchString(s) == (a.Op == pattern)
 	}
 	return true
 }
 
-// compileList is the constraint [...T].
-func compileList(v cue.Value, depth int) accept {
-	l, ok := source(v).(*ast.ListLit)
-	if !ok || len(l.Elts) != 1 {
-		return nil
+func (a *accept) number(text string) bool {
+	i := integer(text)
+	if i == nil {
+		return false
 	}
-	if e, ok := l.Elts[0].(*ast.Ellipsis); !ok || e.Type == nil {
-		return nil
+	switch c := i.Cmp(a.made.bound); a.Op {
+	case greater:
+		return c > 0
+	case greaterEqual:
+		return c >= 0
+	case less:
+		return c < 0
 	}
-	item := compile(v.LookupPath(cue.MakePath(cue.AnyIndex)), depth+1)
-	if item == nil {
-		return nil
-	}
-	return func(v any) bool {
-		items, ok := v.([]any)
-		if !ok {
+	return i.Cmp(a.made.bound) <= 0
+}
+
+func (a *accept) fields(o map[string]any, steps *int) bool {
+	for i := range a.Members {
+		m := &a.Members[i]
+		have, ok := o[m.Name]
+		if !ok && !m.Optional || ok && !m.Accept.satisfied(have, steps) {
 			return false
 		}
-		for _, i := range items {
-			if !item(i) {
-				return false
-			}
-		}
-		return true
 	}
+	return true
 }

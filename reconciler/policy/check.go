@@ -7,14 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"cuelang.org/go/cue"
-	"cuelang.org/go/cue/ast"
-	cueerrors "cuelang.org/go/cue/errors"
+	"time"
 
 	"github.com/writ-os/writ/reconciler/cuerule"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+const (
+	// checkTimeout bounds what the rules make of some units, and perObject what
+	// each object adds to that.
+	checkTimeout = 10 * time.Second
+	perObject    = 5 * time.Millisecond
+	// maxDeaths is how many units may each cost a child before the others are
+	// refused without having been looked at.
+	maxDeaths = 3
 )
 
 // Result is what became of some manifests.
@@ -23,91 +31,138 @@ type Result struct {
 	Warned  []v1alpha1.Finding // are told
 }
 
-// Check holds manifests against the rules. The error is that of ctx.
-func (s *Set) Check(ctx context.Context, manifests []render.Manifest) (Result, error) {
-	open := s.undecided(manifests)
-	if len(open) == 0 {
-		return Result{}, ctx.Err()
-	}
-	r, err := cuerule.Take(ctx, &s.turns, func(ctx context.Context) Result { return check(ctx, open) })
-	if errors.Is(err, cuerule.ErrLate) {
-		return tooSlow(&open[0]), nil
-	}
-	return r, err
+// Open is what of some manifests only CUE can answer, as it is sent to a child.
+// nil: nothing.
+type Open struct {
+	Manifests render.Packed
+	Asks      []Ask
 }
 
-func tooSlow(q *question) Result {
-	h := &q.object.m.Head
-	return Result{Refused: []v1alpha1.Finding{{File: h.File, Line: h.Line, Column: h.Column, Rule: "TooSlow",
-		Message: fmt.Sprintf("the policies are not evaluated after %s", q.object.set.turns.Limit), Hint: "make the rules simpler"}}}
-}
+// Ask is whether an object keeps a rule, by their numbers.
+type Ask struct{ Object, Rule int }
 
-// question is whether an object keeps a rule, for CUE to answer.
-type question struct {
-	object *object
-	rule   *rule
-}
-
-// undecided is what cannot be answered without CUE.
-func (s *Set) undecided(manifests []render.Manifest) []question {
+// Open answers what can be answered without CUE, and returns the rest.
+func (s *Set) Open(manifests []render.Manifest) *Open {
 	if s == nil {
 		return nil
 	}
-	var out []question
+	var asked []*render.Manifest
+	out := &Open{}
+	budget := stepsPerObject * (len(manifests) + 100)
 	for i := range manifests {
-		o := s.object(&manifests[i])
+		o := s.object(&manifests[i], &budget)
+		before := len(out.Asks)
 		for j := range s.rules {
 			if r := &s.rules[j]; r.means(o) && !o.satisfies(r) {
-				out = append(out, question{o, r})
+				out.Asks = append(out.Asks, Ask{len(asked), j})
 			}
 		}
+		if len(out.Asks) > before {
+			asked = append(asked, &manifests[i])
+		}
 	}
+	if len(asked) == 0 {
+		return nil
+	}
+	out.Manifests = render.Pack(asked)
 	return out
 }
 
-func check(ctx context.Context, open []question) (out Result) {
-	defer func() {
-		if p := recover(); p != nil {
-			h := &open[0].object.m.Head
-			out = Result{Refused: []v1alpha1.Finding{{File: h.File, Line: h.Line, Column: h.Column, Rule: "Policy", Message: fmt.Sprintf("the evaluation of the policies broke down: %v", p)}}}
-		}
-	}()
-	for _, q := range open {
-		if ctx.Err() != nil {
-			return out
-		}
-		found := q.object.check(q.rule)
-		if q.rule.warn {
-			out.Warned = append(out.Warned, found...)
-		} else {
-			out.Refused = append(out.Refused, found...)
+// Check has a child answer what is open of some units, in one turn; a nil Open
+// has nothing that is. The error is that of ctx, or of a child that cannot be
+// started. A unit that no child has survived has a finding that says so.
+func (s *Set) Check(ctx context.Context, units []*Open) ([]Result, error) {
+	out := make([]Result, len(units)) // of the nil set too
+	var left []int
+	for i, u := range units {
+		if u != nil {
+			left = append(left, i)
 		}
 	}
-	return out
+	for deaths := 0; len(left) > 0; {
+		q, n := checkQuestion{Sources: s.sources}, 0
+		for _, i := range left {
+			q.Units, n = append(q.Units, units[i]), n+len(units[i].Manifests.Heads)
+		}
+		got, err := sandbox.Call(ctx, s.sandbox, checkThere, q, s.limit+time.Duration(n)*perObject)
+		var death *sandbox.Death
+		switch {
+		case err == nil && len(got) == len(left):
+			for k, i := range left {
+				out[i] = got[k]
+			}
+			return out, ctx.Err()
+		case err == nil:
+			death = &sandbox.Death{Cause: sandbox.Garbage, Why: "the evaluator of the policies has left out files", At: -1}
+		case !errors.As(err, &death):
+			return nil, err
+		}
+		bad, ask, known := find(units, left, death.At)
+		if deaths++; known && deaths < maxDeaths && len(left) > 1 {
+			out[left[bad]] = s.died(units[left[bad]], ask, death)
+			left = append(left[:bad:bad], left[bad+1:]...)
+			continue
+		}
+		for k, i := range left {
+			if k == bad {
+				out[i] = s.died(units[i], ask, death)
+			} else {
+				out[i] = s.died(units[i], -1, death)
+			}
+		}
+		return out, ctx.Err()
+	}
+	return out, ctx.Err()
 }
 
-// object is one manifest being checked; its values are made when asked for.
+// find finds the ask of a number, counted over all units; false: there is none.
+func find(units []*Open, left []int, at int) (unit, ask int, known bool) {
+	if at < 0 {
+		return -1, -1, false
+	}
+	for k, i := range left {
+		if at < len(units[i].Asks) {
+			return k, at, true
+		}
+		at -= len(units[i].Asks)
+	}
+	return -1, -1, false
+}
+
+// died is what a unit has become that no child has survived, at the object and
+// the rule that it was about where that is known.
+func (s *Set) died(u *Open, ask int, death *sandbox.Death) Result {
+	what, h := "policies", &u.Manifests.Heads[0]
+	if ask >= 0 {
+		a := u.Asks[ask]
+		r := &s.rules[a.Rule]
+		h = &u.Manifests.Heads[a.Object]
+		what = fmt.Sprintf("policy %s (%s:%d)", r.Name, r.Pos.Filename, r.Pos.Line)
+	}
+	f := render.Died(what, death)
+	f.File, f.Line, f.Column, f.Hint = h.File, h.Line, h.Column, "make the rules simpler"
+	f.Object = render.ObjectName(h.GVK.Kind, h.Key)
+	return Result{Refused: []v1alpha1.Finding{f}}
+}
+
+// object is one manifest being checked in the server.
 type object struct {
-	set       *Set
-	m         *render.Manifest
-	seen      cuerule.Object // what rules choose it by
-	expr      ast.Expr
-	whole     *cue.Value
-	pods      *cue.Value
-	podsField string
-	plain     any               // the JSON, decoded
-	labelled  map[string]string // the labels, decoded
+	m        *render.Manifest
+	seen     cuerule.Object // what rules choose it by
+	plain    any            // the JSON, decoded
+	labelled map[string]string
+	steps    *int
 }
 
-func (s *Set) object(m *render.Manifest) *object {
-	o := &object{set: s, m: m}
+func (s *Set) object(m *render.Manifest, steps *int) *object {
+	o := &object{m: m, steps: steps}
 	o.seen = cuerule.Object{APIVersion: m.Resource.APIVersion(), Kind: m.Resource.Kind, Namespace: m.Key.Namespace, Name: m.Key.Name, Labels: o.labels}
 	return o
 }
 
 // satisfies says that an object certainly keeps a rule.
 func (o *object) satisfies(r *rule) bool {
-	if r.quick == nil {
+	if r.Quick == nil {
 		return false
 	}
 	if o.plain == nil {
@@ -118,7 +173,7 @@ func (o *object) satisfies(r *rule) bool {
 		}
 	}
 	v := o.plain
-	if r.podSpec {
+	if r.PodSpec {
 		for step := range strings.SplitSeq(podSpecs[o.m.Resource.Kind], ".") {
 			m, _ := v.(map[string]any)
 			if v = m[step]; v == nil {
@@ -126,77 +181,5 @@ func (o *object) satisfies(r *rule) bool {
 			}
 		}
 	}
-	return r.quick(v)
-}
-
-func (o *object) check(r *rule) []v1alpha1.Finding {
-	if o.expr == nil {
-		o.expr = o.m.Expr()
-	}
-	v, prefix := o.value(r.podSpec)
-	whole := r.require.Unify(v)
-	err := whole.Validate(cue.Concrete(true))
-	if err == nil {
-		return nil
-	}
-	var out []v1alpha1.Finding
-	for _, b := range breaches(whole, render.Descend(o.expr, prefix), cueerrors.Errors(err), r.Name) {
-		out = append(out, o.finding(r, b, prefix))
-	}
-	return out
-}
-
-// value is the object, or the specification of its pods, and where that is.
-func (o *object) value(podSpec bool) (cue.Value, string) {
-	if !podSpec {
-		if o.whole == nil {
-			v := o.set.ctx.BuildExpr(o.expr)
-			o.whole = &v
-		}
-		return *o.whole, ""
-	}
-	if o.pods == nil {
-		o.podsField = podSpecs[o.m.Resource.Kind]
-		v := o.set.ctx.BuildExpr(render.Descend(o.expr, o.podsField))
-		o.pods = &v
-	}
-	return *o.pods, o.podsField
-}
-
-// finding says that an object breaks a rule: at the value that does, at the
-// field that must not be, or at what is nearest to one that is missing.
-func (o *object) finding(r *rule, b breach, prefix string) v1alpha1.Finding {
-	f := v1alpha1.Finding{File: o.m.File, Line: o.m.Line, Column: o.m.Column, Object: o.m.Object(), Rule: r.Name, Message: r.message}
-	f.Field = join(prefix, b.steps)
-	at, text := render.LocateValue(o.expr, f.Field)
-	if b.forbidden {
-		at = render.Locate(o.expr, f.Field)
-	}
-	if at.IsValid() {
-		f.File, f.Line, f.Column = at.Filename, at.Line, at.Column
-	}
-	f.Hint = fmt.Sprintf("%s:%d", r.Pos.Filename, r.Pos.Line)
-	// What a Secret or an encrypted file holds is nobody's to read in an answer
-	// to a push.
-	if o.m.Resource.Kind != "Secret" && !o.m.Sealed {
-		if text != "" && !b.forbidden {
-			f.Message += ", is " + cut(text, maxOffending)
-		}
-		f.Hint += ": " + strings.Join(b.why, "; ")
-	}
-	if r.hint != "" {
-		f.Hint = r.hint + " (" + f.Hint + ")"
-	}
-	return f
-}
-
-// maxOffending bounds what is told of a value, in bytes.
-const maxOffending = 80
-
-// cut shortens a text to whole characters.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "..."
+	return r.Quick.satisfied(v, o.steps)
 }

@@ -5,7 +5,9 @@
 // It watches nothing and owns nothing. It promises that a rule which an object
 // breaks is a finding at the field of the manifest that breaks it, with the
 // rule's own words; that what is wrong with a policy file is a finding at its
-// line; and that a rule costs a bounded time.
+// line; and that a rule costs a bounded time and memory: rules are read and
+// evaluated in a child (package sandbox), and the server knows no more of them
+// than which objects they mean, and what certainly keeps them.
 //
 // A rule says which objects it means, what they must be, and what to tell the
 // author of one that is not:

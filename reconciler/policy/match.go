@@ -17,7 +17,7 @@ var podSpecs = map[string]string{
 
 // means says whether a rule is about an object.
 func (r *rule) means(o *object) bool {
-	return (!r.podSpec || podSpecs[o.m.Resource.Kind] != "" && o.m.Resource.Custom == nil) && r.Means(&o.seen)
+	return (!r.PodSpec || podSpecs[o.m.Resource.Kind] != "" && o.m.Resource.Custom == nil) && r.Means(&o.seen)
 }
 
 // labels are those of the manifest that are texts.

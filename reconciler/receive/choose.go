@@ -2,6 +2,7 @@ package receive
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -83,23 +84,57 @@ func (s *selection) add(h plumbing.Hash) {
 	}
 }
 
+// place is a tree that is to be chosen, with the trees that stand in the same place
+// at the client or in a commit that was chosen before.
+type place struct {
+	tree plumbing.Hash
+	with []plumbing.Hash
+}
+
 // addTree chooses a tree and what is below it, except for what the trees of
 // with, which stand in the same place, have as well. Equal subtrees are not
-// entered: the work is proportional to the difference.
+// entered: the work is proportional to the difference. However deep folders lie in
+// each other, it calls nothing for each level.
 func (s *selection) addTree(h plumbing.Hash, with []plumbing.Hash) error {
-	if s.seen[h] {
-		return nil
-	}
-	for _, w := range with {
-		if w == h {
-			return nil
+	for stack := []place{{h, with}}; len(stack) > 0; {
+		p := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if s.seen[p.tree] || slices.Contains(p.with, p.tree) {
+			continue
 		}
-	}
-	below := make(map[string][]plumbing.Hash)
-	for _, w := range with {
-		entries, err := readTree(s.st, w)
+		below, err := s.beside(p.with)
 		if err != nil {
 			return err
+		}
+		s.add(p.tree)
+		entries, err := readTree(s.st, p.tree)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			switch e.mode {
+			case filemode.Submodule:
+			case filemode.Dir:
+				stack = append(stack, place{e.hash, below[e.name]})
+			default:
+				s.add(e.hash)
+			}
+		}
+	}
+	return nil
+}
+
+// beside are the folders in trees that are not to be sent, by name; their files are
+// not to be sent either.
+func (s *selection) beside(trees []plumbing.Hash) (map[string][]plumbing.Hash, error) {
+	if len(trees) == 0 {
+		return nil, nil
+	}
+	below := make(map[string][]plumbing.Hash)
+	for _, w := range trees {
+		entries, err := readTree(s.st, w)
+		if err != nil {
+			return nil, err
 		}
 		for _, e := range entries {
 			if e.mode == filemode.Dir {
@@ -109,21 +144,5 @@ func (s *selection) addTree(h plumbing.Hash, with []plumbing.Hash) error {
 			}
 		}
 	}
-	s.add(h)
-	entries, err := readTree(s.st, h)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		switch e.mode {
-		case filemode.Submodule:
-		case filemode.Dir:
-			if err := s.addTree(e.hash, below[e.name]); err != nil {
-				return err
-			}
-		default:
-			s.add(e.hash)
-		}
-	}
-	return nil
+	return below, nil
 }

@@ -67,10 +67,10 @@ func parseCommand(line string) (command, error) {
 // refuse returns why a command is refused whatever it brings, or "". now are
 // the refs of the repository.
 func (r *Remote) refuse(c command, now map[string]string, may rights) string {
-	if reason := checkRefName(c.name); reason != "" {
+	current, there := now[c.name]
+	if reason := checkRefName(c.name); reason != "" && !(there && c.deletes() && reason == notUTF8) { // such as was pushed once can go
 		return reason
 	}
-	current, there := now[c.name]
 	switch {
 	case !there && c.deletes():
 		return "there is no such ref"

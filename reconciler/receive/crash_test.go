@@ -190,7 +190,7 @@ func TestClientGoesAway(t *testing.T) {
 	s.verify(t)
 }
 
-var pack1MiB = pack.Limits{Size: 1 << 20, Object: 1 << 20, Delta: 1 << 20, Total: 16 << 20}
+var pack1MiB = pack.Limits{Size: 1 << 20, Object: 1 << 20, Delta: 1 << 20, Total: 16 << 20, Objects: 1000}
 
 func FuzzPack(f *testing.F) {
 	s := newServer(f)

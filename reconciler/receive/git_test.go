@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("RECEIVE_LIVE"); dir != "" {
 		liveUntilKilled(dir)
 	}
+	if dir := os.Getenv("RECEIVE_HOSTILE"); dir != "" {
+		serveHostile(dir)
+	}
 	goleak.VerifyTestMain(m)
 }
 

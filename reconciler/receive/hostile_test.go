@@ -165,8 +165,18 @@ func answerOf(s *server, req *http.Request) string {
 type answer struct {
 	bytes.Buffer
 	header http.Header
+	status int
 }
 
 func (a *answer) Header() http.Header { return a.header }
-func (a *answer) WriteHeader(int)     {}
-func (a *answer) Flush()              {}
+func (a *answer) WriteHeader(code int) {
+	if a.status == 0 {
+		a.status = code
+	}
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.Buffer.Write(b)
+}
+func (a *answer) Flush() {}

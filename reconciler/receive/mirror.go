@@ -224,7 +224,7 @@ func (m *mirror) stream(st *objects, objs []plumbing.Hash) io.ReadCloser {
 	m.repo.packs.RLock()
 	go func() {
 		defer m.repo.packs.RUnlock()
-		err := writePack(in, st, objs)
+		err := streamPack(in, st, objs)
 		_ = in.CloseWithError(errors.Join(err, st.Close()))
 	}()
 	return out

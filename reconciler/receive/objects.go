@@ -21,8 +21,12 @@ type objects struct {
 	packs []*idxfile.MemoryIndex // read when first asked for
 }
 
+// objectCache holds bases of differences and folders that are read again, for each
+// exchange that is under way.
+const objectCache = 8 * cache.MiByte
+
 func openObjects(dir string) *objects {
-	return &objects{dir: dir, Storage: filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRUDefault(),
+	return &objects{dir: dir, Storage: filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(objectCache),
 		filesystem.Options{KeepDescriptors: true, ExclusiveAccess: true})}
 }
 

@@ -1,8 +1,11 @@
 package receive
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,7 +31,8 @@ func TestCheckRefName(t *testing.T) {
 	good := []string{"refs/heads/main", "refs/heads/a/b-c_d.e", "refs/tags/v1.0", "refs/heads/ümlaut", "refs/notes/commits"}
 	bad := []string{"", "main", "HEAD", "refs/heads", "refs/heads/", "refs/heads//a", "refs/heads/a/", "refs/heads/.a", "refs/heads/a.lock",
 		"refs/heads/a.lock/b", "refs/heads/a..b", "refs/heads/a b", "refs/heads/a\nb", "refs/heads/a~1", "refs/heads/a@{1}", "refs/heads/a.",
-		"refs/remotes/origin/a", "refs/heads/../../x", "refs/heads/a\\b", "refs/heads/" + strings.Repeat("x", 300)}
+		"refs/remotes/origin/a", "refs/heads/../../x", "refs/heads/a\\b", "refs/heads/" + strings.Repeat("x", 300),
+		"refs/heads/caf\xe9", "refs/tags/\xc3\x28", "refs/heads/\xed\xa0\x80"}
 	for _, name := range good {
 		if reason := checkRefName(name); reason != "" {
 			t.Errorf("%q: %s", name, reason)
@@ -43,7 +47,7 @@ func TestCheckRefName(t *testing.T) {
 
 func TestRefuse(t *testing.T) {
 	one, two := strings.Repeat("1", 40), strings.Repeat("2", 40)
-	now := map[string]string{"refs/heads/main": one, "refs/heads/side": two, "refs/heads/a/b": one}
+	now := map[string]string{"refs/heads/main": one, "refs/heads/side": two, "refs/heads/a/b": one, "refs/heads/caf\xe9": one}
 	tests := []struct {
 		ref, old, sha, want string
 	}{
@@ -57,6 +61,9 @@ func TestRefuse(t *testing.T) {
 		{"refs/heads/new", one, zeroSHA, "there is no such ref"},
 		{"refs/heads/a", zeroSHA, one, "clashes with refs/heads/a/b"},
 		{"refs/heads/main/x", zeroSHA, one, "clashes with refs/heads/main"},
+		{"refs/heads/x\xff", zeroSHA, one, notUTF8},
+		{"refs/heads/caf\xe9", one, two, notUTF8},
+		{"refs/heads/caf\xe9", one, zeroSHA, ""},
 	}
 	for _, tt := range tests {
 		c := command{ref: ref{tt.ref, tt.sha}, old: tt.old}
@@ -95,6 +102,46 @@ func FuzzParseCommands(f *testing.F) {
 			if !validSHA.MatchString(c.old) || !validSHA.MatchString(c.sha) || c.creates() && c.deletes() {
 				t.Errorf("command %+v", c)
 			}
+		}
+	})
+}
+
+// FuzzRefName: a name that comes in is one file within the folder of refs, and
+// is the same name after it was kept in each of the ways there are.
+func FuzzRefName(f *testing.F) {
+	for _, name := range []string{"main", "a/b-c_d.e", "ümlaut", "caf\xe9", "../x", "a/../../../x", "a\x00b", "a\nb", "\ufffd", "a//b", "a/", ".a", "a.lock", "-x", "@", "a\u2028b", "\xff", "<>&"} {
+		f.Add("refs/heads/" + name)
+	}
+	f.Add("refs/tags/v1")
+	f.Add("refs/../HEAD")
+	one := strings.Repeat("1", 40)
+	root := f.TempDir()
+	f.Fuzz(func(t *testing.T, name string) {
+		cmds, _, err := parseCommands(newPacketReader(strings.NewReader(pkt(zeroSHA+" "+one+" "+name+"\x00atomic") + "0000")))
+		if err != nil || len(cmds) != 1 {
+			return
+		}
+		name = cmds[0].name
+		if checkRefName(name) != "" {
+			return
+		}
+		if !filepath.IsLocal(name) || filepath.ToSlash(filepath.Clean(name)) != name {
+			t.Errorf("%q is no file of its own", name)
+		}
+		text, err := json.Marshal(map[string]string{name: one})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept map[string]string
+		if err := json.Unmarshal(text, &kept); err != nil || kept[name] != one {
+			t.Errorf("%q becomes %q: %v", name, kept, err)
+		}
+		if err := os.WriteFile(filepath.Join(root, "packed-refs"), []byte(one+" "+name+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		packed := map[string]string{}
+		if err := readPackedRefs(root, packed); err != nil || packed[name] != one || len(packed) != 1 {
+			t.Errorf("%q is packed as %q: %v", name, packed, err)
 		}
 	})
 }

@@ -32,6 +32,7 @@ func (r *Remote) receive(w http.ResponseWriter, req *http.Request, repo *reposit
 	}
 	a := reply{w: w, flush: http.NewResponseController(w).Flush, caps: caps}
 	verdicts, err := r.push(req.Context(), repo, cmds, in.r, a, u)
+	noteVerdicts(req.Context(), verdicts)
 	for _, v := range verdicts {
 		log := r.cfg.Log.With("repository", repo.name, "ref", v.name, "commit", v.sha, "user", u.GetName())
 		switch {

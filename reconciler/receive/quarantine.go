@@ -74,7 +74,7 @@ func (q *quarantine) close() error {
 // pack without objects, are a push of objects that are already here.
 func (q *quarantine) receive(r io.Reader, l pack.Limits) error {
 	tmp := filepath.Join(q.dir, "incoming.pack")
-	n, err := pack.Spool(tmp, r, l.Size)
+	n, err := pack.Spool(tmp, r, l)
 	if errors.Is(err, pack.ErrTooLarge) {
 		// A client that is still sending would not hear the answer: some of
 		// what is left is read and dropped.

@@ -12,7 +12,8 @@
 // ref moved; a ref moves only from the value the pusher saw, and the followed
 // branch only forward; an accepted push is on disk (fsync) before the client
 // hears ok; every object in a repository has everything it refers to; after a
-// crash Open finds the state before or after each push and clears the rest.
+// crash Open finds the state before or after each push and clears the rest; a
+// client is sent only what it may fetch and what a ref leads to.
 //
 // A client that asks for protocol version 2 is answered with version 0, which
 // every client understands.
@@ -29,6 +30,8 @@ import (
 	"regexp"
 	"sync"
 	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/writ-os/writ/reconciler/source"
 )
@@ -50,6 +53,10 @@ type Config struct {
 	// it, or while it returns nil, the groups writ:pushers and system:masters
 	// may push everything.
 	Rules func(repository string) []Rule
+	// MayFetch says who else may fetch a repository besides the groups writ:pushers
+	// and system:masters and whom Rules name; asked for each request, it must be
+	// quick. Without it the group writ:viewers may.
+	MayFetch func(ctx context.Context, repository string, u user.Info) bool
 	// Credentials reads what a Mirror names, before each exchange; it must be
 	// quick. An error is a failure of the mirror, and tried again as any.
 	Credentials func(name string) (source.Auth, error)
@@ -62,6 +69,8 @@ type Config struct {
 	Grace time.Duration
 	// MaxPack bounds the size of a push. Default 256 MiB.
 	MaxPack int64
+	// MaxObjects bounds the objects of a push. Default 500,000.
+	MaxObjects int64
 	// MaxObject bounds one file of a push, which is held in memory when it is
 	// sent to who clones. Default 64 MiB.
 	MaxObject int64
@@ -94,6 +103,8 @@ type Remote struct {
 	cfg   Config
 	repos map[string]*repository
 
+	fetching, pushing seats
+
 	mirrorsMu sync.Mutex
 	mirrors   []*mirror     // as SetMirrors wants them
 	mirroring chan struct{} // has Run look at them
@@ -112,6 +123,9 @@ func New(cfg Config) *Remote {
 	}
 	if cfg.MaxPack == 0 {
 		cfg.MaxPack = 256 << 20
+	}
+	if cfg.MaxObjects == 0 {
+		cfg.MaxObjects = 500_000
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = 24 * time.Hour

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"unicode/utf8"
 )
 
 // ref is a name and the object it points to.
@@ -20,8 +21,13 @@ var validSHA = regexp.MustCompile(`^[0-9a-f]{40}$`)
 // zeroSHA stands for "no object" on the wire.
 const zeroSHA = "0000000000000000000000000000000000000000"
 
+// notUTF8 is why a name cannot be pushed to that git itself would take: several
+// servers keep refs as JSON, which would give it another name, or that of
+// another ref.
+const notUTF8 = "the name of the ref is not valid UTF-8"
+
 // checkRefName returns why a name cannot be pushed to, or "". The rules are
-// git's own for ref names, within branches, tags and notes.
+// git's own for ref names, within branches, tags and notes; and it is UTF-8.
 func checkRefName(name string) string {
 	ok := false
 	for _, p := range []string{"refs/heads/", "refs/tags/", "refs/notes/"} {
@@ -33,6 +39,8 @@ func checkRefName(name string) string {
 	case len(name) > 250, strings.ContainsAny(name, " ~^:?*[\\\x7f"), strings.Contains(name, ".."),
 		strings.Contains(name, "@{"), strings.HasSuffix(name, "."):
 		return "funny refname"
+	case !utf8.ValidString(name):
+		return notUTF8
 	}
 	for _, c := range name {
 		if c < 0x20 {

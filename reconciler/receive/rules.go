@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,9 +30,14 @@ type Rule struct {
 
 // is says whether the rule is for a user and a ref.
 func (r Rule) is(u user.Info, ref string) bool {
-	who := slices.Contains(r.Users, "*") || slices.Contains(r.Users, u.GetName()) || slices.Contains(r.Groups, "*") ||
-		slices.ContainsFunc(u.GetGroups(), func(g string) bool { return slices.Contains(r.Groups, g) })
+	who := slices.Contains(r.Users, "*") || slices.Contains(r.Groups, "*") || r.names(u)
 	return who && (ref == "" || len(r.Refs) == 0 || matches(r.Refs, ref))
+}
+
+// names says whether the rule is for a user, and not merely for everyone.
+func (r Rule) names(u user.Info) bool {
+	return slices.Contains(r.Users, u.GetName()) ||
+		slices.ContainsFunc(u.GetGroups(), func(g string) bool { return slices.Contains(r.Groups, g) })
 }
 
 func matches(patterns []string, ref string) bool {
@@ -90,6 +96,20 @@ func (r *Remote) rules(repository string) []Rule {
 // mayPushSomewhere says whether a user may push any ref.
 func (r *Remote) mayPushSomewhere(repository string, u user.Info) bool {
 	return rightsOf(r.rules(repository), u, "").push
+}
+
+// mayFetch says whether a user may read a repository, all of it: the groups that
+// push do, and whom a rule of pushes names, as nobody changes what they cannot
+// read. A rule for everyone who is signed in names nobody: pods are, and so are
+// machines with a token to join by. Others it is for Config.MayFetch to let in.
+func (r *Remote) mayFetch(ctx context.Context, repository string, u user.Info) bool {
+	if mayPush(u) || slices.ContainsFunc(r.rules(repository), func(rule Rule) bool { return rule.names(u) }) {
+		return true
+	}
+	if r.cfg.MayFetch == nil {
+		return slices.Contains(u.GetGroups(), viewers)
+	}
+	return r.cfg.MayFetch(ctx, repository, u)
 }
 
 // protected says whether a branch only moves forward: the followed one, and
@@ -155,12 +175,18 @@ type difference struct {
 	st    storer.EncodedObjectStorer
 	may   func(path string) bool
 	found []string
+	depth int
 }
 
 func (d *difference) compare(folder string, a, b plumbing.Hash) error {
 	if a == b || len(d.found) > maxNamed {
 		return nil
 	}
+	if d.depth == maxDepth { // what is pushed is not so deep; what was there before it may be
+		return fmt.Errorf("folders lie in each other more than %d deep in the commit before this one: have somebody without spec.pushes.paths remove %s", maxDepth, folder[:min(len(folder), 100)])
+	}
+	d.depth++
+	defer func() { d.depth-- }()
 	was, err := d.entries(a)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func firstCommit(files fs.FS, message string, at time.Time) (plumbing.Hash, []by
 	}
 	sort.Slice(objs, func(i, j int) bool { return bytes.Compare(objs[i][:], objs[j][:]) < 0 })
 	var pack bytes.Buffer
-	err = writePack(&pack, st, objs)
+	err = streamPack(&pack, st, objs)
 	return commit, pack.Bytes(), err
 }
 

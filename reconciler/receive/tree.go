@@ -61,6 +61,25 @@ func readTree(st storer.EncodedObjectStorer, h plumbing.Hash) ([]entry, error) {
 	return entries, nil
 }
 
+// modes are those that git writes; git fsck finds fault with all others. What had
+// been written before there were rules, 100664, is read as 100644.
+var modes = map[string]filemode.FileMode{
+	"100644": filemode.Regular, "100664": filemode.Deprecated, "100755": filemode.Executable,
+	"120000": filemode.Symlink, "40000": filemode.Dir, "160000": filemode.Submodule,
+}
+
+// readByGit says whether git, on some system, reads the file of this name in a
+// work tree for itself: a link would have it read another one (fsck's
+// gitmodulesSymlink and its like).
+func readByGit(name string) bool {
+	plain := pack.Plain(name)
+	switch plain {
+	case ".gitmodules", ".gitattributes", ".gitignore", ".mailmap", "gitmod~1", "gitatt~1", "gitign~1", "mailma~1":
+		return true
+	}
+	return false
+}
+
 func parseTree(b []byte) ([]entry, error) {
 	var entries []entry
 	for len(b) > 0 {
@@ -72,9 +91,12 @@ func parseTree(b []byte) ([]entry, error) {
 		if why := pack.CheckName(name); why != "" {
 			return nil, errors.New(why)
 		}
-		m, err := filemode.New(mode)
-		if err != nil {
-			return nil, fmt.Errorf("entry %q: %w", name, err)
+		m, ok := modes[mode]
+		if !ok {
+			return nil, fmt.Errorf("entry %q has the mode %q: files have 100644 or 100755, links 120000, folders 40000, submodules 160000", name, mode)
+		}
+		if m == filemode.Symlink && readByGit(name) {
+			return nil, fmt.Errorf("entry %q is a symbolic link: git reads it as a file of its own", name)
 		}
 		e := entry{name: name, mode: m, hash: plumbing.Hash(rest[:20])}
 		if n := len(entries); n > 0 && (entries[n-1].key() >= e.key() || e.twice(entries)) {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
@@ -16,7 +16,7 @@ import (
 const notOurs = "not our ref"
 
 // upload serves git-upload-pack.
-func (r *Remote) upload(w http.ResponseWriter, req *http.Request, repo *repository, in *packetReader) {
+func (r *Remote) upload(w http.ResponseWriter, req *http.Request, repo *repository, in *packetReader, replica bool) {
 	u, err := parseUpload(in)
 	if err != nil {
 		badRequest(w, err)
@@ -30,12 +30,20 @@ func (r *Remote) upload(w http.ResponseWriter, req *http.Request, repo *reposito
 	st := openObjects(repo.dir)
 	defer st.Close()
 	out := bufio.NewWriterSize(w, 64<<10)
-	for _, h := range u.wants {
-		if st.HasEncodedObject(h) != nil {
-			_ = writePacket(out, "ERR upload-pack: "+notOurs+" %s", h)
-			_ = out.Flush()
-			return
-		}
+	noteWants(req.Context(), u.wants)
+	var unled []plumbing.Hash
+	if replica {
+		unled = slices.DeleteFunc(slices.Clone(u.wants), func(h plumbing.Hash) bool { return st.HasEncodedObject(h) == nil })
+	} else if unled, err = repo.unled(req.Context(), st, u.wants); err != nil {
+		r.cfg.Log.ErrorContext(req.Context(), "serve fetch", "repository", repo.name, "err", err)
+		_ = writePacket(out, "ERR upload-pack: the repository cannot be read")
+		_ = out.Flush()
+		return
+	}
+	if len(unled) > 0 {
+		_ = writePacket(out, "ERR upload-pack: "+notOurs+" %s", unled[0])
+		_ = out.Flush()
+		return
 	}
 	if err := r.answer(st, u, out); err != nil {
 		// A client that went away is its own business; the log tells the rest.
@@ -65,7 +73,7 @@ func (r *Remote) answer(st storer.EncodedObjectStorer, u *uploadRequest, out *bu
 		return errors.Join(err, out.Flush())
 	}
 	data := bufio.NewWriterSize(band{out, bandData, size}, maxPacket-5)
-	if err := writePack(data, st, objs); err != nil {
+	if err := streamPack(data, st, objs); err != nil {
 		_, _ = io.WriteString(band{out, bandError, size}, "the remote cannot read its objects\n")
 		return errors.Join(fmt.Errorf("write pack: %w", err), out.Flush())
 	}
@@ -157,10 +165,4 @@ func (u *uploadRequest) deepen(st storer.EncodedObjectStorer, out io.Writer) err
 		level = next
 	}
 	return writeFlush(out)
-}
-
-// writePack encodes objects.
-func writePack(w io.Writer, st storer.EncodedObjectStorer, objs []plumbing.Hash) error {
-	_, err := packfile.NewEncoder(w, st, false).Encode(objs, 0)
-	return err
 }

@@ -15,6 +15,10 @@ type commitQueue struct {
 	st   storer.EncodedObjectStorer
 	heap commitHeap
 	seen map[plumbing.Hash]bool
+	// has are commits that the client has; left is how many are queued that it has
+	// not.
+	has  map[plumbing.Hash]bool
+	left int
 }
 
 func newCommitQueue(st storer.EncodedObjectStorer) *commitQueue {
@@ -32,7 +36,22 @@ func (q *commitQueue) push(h plumbing.Hash) error {
 		return fmt.Errorf("read commit %s: %w", h, err)
 	}
 	heap.Push(&q.heap, c)
+	if !q.has[h] {
+		q.left++
+	}
 	return nil
+}
+
+// had notes that the client has a commit, which may be queued: left are those that
+// pop has not returned.
+func (q *commitQueue) had(h plumbing.Hash, popped map[plumbing.Hash]bool) {
+	if q.has[h] {
+		return
+	}
+	q.has[h] = true
+	if q.seen[h] && !popped[h] {
+		q.left--
+	}
 }
 
 // pop returns the youngest commit; nil when there is none left.
@@ -40,17 +59,11 @@ func (q *commitQueue) pop() *object.Commit {
 	if len(q.heap) == 0 {
 		return nil
 	}
-	return heap.Pop(&q.heap).(*object.Commit)
-}
-
-// left says whether a commit is queued that is not in has.
-func (q *commitQueue) left(has map[plumbing.Hash]bool) bool {
-	for _, c := range q.heap {
-		if !has[c.Hash] {
-			return true
-		}
+	c := heap.Pop(&q.heap).(*object.Commit)
+	if !q.has[c.Hash] {
+		q.left--
 	}
-	return false
+	return c
 }
 
 // commitHeap implements heap.Interface.
@@ -79,10 +92,10 @@ type demand struct {
 // only what the client has is left. It returns the commits to send and, as
 // edge, those the client has that stand next to them.
 func split(st storer.EncodedObjectStorer, wants []plumbing.Hash, d demand) (commits, edge []*object.Commit, err error) {
-	q := newCommitQueue(st)
-	has := make(map[plumbing.Hash]bool)
+	q, popped := newCommitQueue(st), make(map[plumbing.Hash]bool)
+	q.has = make(map[plumbing.Hash]bool)
 	for _, h := range d.haves {
-		has[h] = true
+		q.had(h, popped)
 		if err := q.push(h); err != nil {
 			return nil, nil, err
 		}
@@ -92,9 +105,10 @@ func split(st storer.EncodedObjectStorer, wants []plumbing.Hash, d demand) (comm
 			return nil, nil, err
 		}
 	}
-	for q.left(has) {
+	for q.left > 0 {
 		c := q.pop()
-		theirs := has[c.Hash]
+		popped[c.Hash] = true
+		theirs := q.has[c.Hash]
 		if theirs {
 			edge = append(edge, c)
 		} else {
@@ -105,7 +119,7 @@ func split(st storer.EncodedObjectStorer, wants []plumbing.Hash, d demand) (comm
 		}
 		for _, p := range c.ParentHashes {
 			if theirs {
-				has[p] = true
+				q.had(p, popped)
 			}
 			if err := q.push(p); err != nil {
 				return nil, nil, err

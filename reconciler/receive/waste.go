@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,12 +173,12 @@ func (w *waste) write(dir string) (base string, err error) {
 	if err != nil {
 		return "", err
 	}
-	window := uint(10)
-	if w.size > fewDeltas {
-		window = 0
-	}
 	b := bufio.NewWriterSize(f, 1<<20)
-	_, err = packfile.NewEncoder(b, st, false).Encode(w.wanted, window)
+	if w.size > fewDeltas {
+		err = streamPack(b, st, w.wanted)
+	} else {
+		_, err = packfile.NewEncoder(b, st, false).Encode(w.wanted, 10)
+	}
 	if err = errors.Join(err, b.Flush(), f.Sync(), f.Close()); err != nil {
 		return "", fmt.Errorf("write pack: %w", err)
 	}
@@ -190,7 +191,7 @@ func (w *waste) write(dir string) (base string, err error) {
 		return "", err
 	}
 	const any = 1 << 40 // our own objects were bounded when they came
-	base, objs, err := pack.Store(tmp, dir, pack.Limits{Size: any, Object: any, Delta: any, Total: any})
+	base, objs, err := pack.Store(tmp, dir, pack.Limits{Size: any, Object: any, Delta: any, Total: any, Objects: math.MaxInt32})
 	if err == nil && len(objs) != len(w.wanted) {
 		err = fmt.Errorf("write pack: %d of %d objects are in it", len(objs), len(w.wanted))
 	}

@@ -12,28 +12,21 @@ import (
 const (
 	maxValues = 2 << 20   // values in manifests
 	maxTexts  = maxOutput // bytes of their texts
-	maxAnswer = 128 << 20 // bytes of an answer: more than the two take
 )
 
 // answer is what a child made of a unit.
 type answer struct {
 	Findings []v1alpha1.Finding
-	Made     []wireMade
-	Nodes    nodes    // of Made
+	Made     int      // values that the server makes manifests of
+	Nodes    nodes    // each with its namespace, and how many findings came before
 	Opened   []string // files, in the order in which they were opened
 	Error    string
-}
-
-// wireMade is a value that the server makes a manifest of.
-type wireMade struct {
-	Namespace string
-	After     int // how many findings came before
 }
 
 // left is what a child leaves to the server: the values that are manifests.
 type left struct {
 	w             nodeWriter
-	made          []wireMade
+	made          int
 	values, texts int
 	full          bool
 }
@@ -50,7 +43,9 @@ func (out *Rendered) leave(n *node) {
 			Message: fmt.Sprintf("the %s makes more than %d values or %s of text", out.unit.what(), maxValues, megabytes(maxTexts)), Hint: "split it"})
 		return
 	}
-	l.made = append(l.made, wireMade{out.namespace, len(out.Findings)})
+	l.made++
+	l.w.text(out.namespace)
+	l.w.uint(len(out.Findings))
 	l.w.node(n)
 }
 
@@ -78,9 +73,6 @@ func (j *job) run() *answer {
 		var out *Rendered
 		out, err = run(&Rendered{unit: u}, j.Data)
 		a.Findings, a.Made, a.Nodes = out.Findings[:min(len(out.Findings), maxFindings)], out.left.made, out.left.w.nodes
-		for i := range a.Made { // nobody sees more findings
-			a.Made[i].After = min(a.Made[i].After, maxFindings)
-		}
 	}
 	if err != nil {
 		a.Error = err.Error()
@@ -97,15 +89,16 @@ func (a *answer) replay(base *Rendered, opened map[string]Opened) (*Rendered, er
 	if a.Error != "" {
 		return out, errors.New(a.Error)
 	}
-	r := newNodeReader(a.Nodes)
+	r := newNodeReader(a.Nodes, maxValues)
 	done := 0
-	for _, m := range a.Made {
+	for range a.Made { // each takes bytes, and ends it when there are none
+		namespace, after := r.text(), min(r.uint(), maxFindings) // nobody sees more findings
 		n := r.child(0)
-		if r.err != nil || m.After < done || m.After > len(a.Findings) {
+		if r.err != nil || after < done || after > len(a.Findings) {
 			return nil, errWire
 		}
-		out.Findings = append(out.Findings, a.Findings[done:m.After]...)
-		done, out.namespace = m.After, m.Namespace
+		out.Findings = append(out.Findings, a.Findings[done:after]...)
+		done, out.namespace = after, namespace
 		manifest(out, n, n.str("apiVersion"), n.str("kind"))
 	}
 	out.namespace = ""

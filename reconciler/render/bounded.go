@@ -29,7 +29,7 @@ var building = make(chan struct{}, 1)
 func renderBounded(ctx context.Context, out *Rendered, data []byte) (*Rendered, error) {
 	u := out.unit
 	if u.opts != nil && u.opts.Sandbox != nil {
-		return u.opts.Sandbox.render(ctx, out, data)
+		return renderThere(ctx, u.opts.Sandbox, out, data)
 	}
 	ctx, cancel := context.WithTimeout(ctx, u.limit())
 	defer cancel()
@@ -74,7 +74,7 @@ func run(base *Rendered, data []byte) (out *Rendered, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out = base.again()
-			out.find(v1alpha1.Finding{File: out.unit.Path, Rule: "Syntax", Message: fmt.Sprintf("the evaluator of the %s broke down: %v", out.unit.what(), p)})
+			out.find(v1alpha1.Finding{File: out.unit.Path, Rule: "Syntax", Message: fmt.Sprintf("evaluation of the %s broke down: %v", out.unit.what(), p)})
 		}
 	}()
 	switch u := out.unit; u.format {
@@ -100,6 +100,9 @@ func (u *Unit) what() string {
 		return "CUE package"
 	case formatKustomize:
 		return "Kustomize build"
+	}
+	if len(u.charts) == 0 {
+		return "file"
 	}
 	return "Helm release"
 }

@@ -1,7 +1,9 @@
 package render
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -104,11 +106,36 @@ func rulesIn(t Tree, folder string) (PolicyFiles, error) {
 	return PolicyFiles{Hash: hashFiles(all), Findings: findings, dirs: roots, files: all}, nil
 }
 
+// RuleSources is the CUE files of rules with what they hold: all that a child
+// needs to load them.
+type RuleSources struct {
+	Hash  string // of PolicyFiles
+	Dirs  []string
+	Files map[string][]byte
+}
+
+// Read reads the files.
+func (p PolicyFiles) Read() (RuleSources, error) {
+	out := RuleSources{Hash: p.Hash, Dirs: p.dirs, Files: make(map[string][]byte, len(p.files))}
+	for _, f := range p.files {
+		data, err := f.read(maxFileSize)
+		if err != nil {
+			return RuleSources{}, err
+		}
+		out.Files[f.Path] = data
+	}
+	return out, nil
+}
+
 // Load loads the packages, and says what is wrong with them.
-func (p PolicyFiles) Load() (packages []*cuebuild.Instance, findings []v1alpha1.Finding) {
-	findings = p.Findings
-	m := &cueModule{fs: newCUEFS(p.files)}
-	for _, dir := range p.dirs {
+func (s RuleSources) Load() (packages []*cuebuild.Instance, findings []v1alpha1.Finding) {
+	files := make([]File, 0, len(s.Files))
+	for p, data := range s.Files {
+		files = append(files, File{Path: p, Size: int64(len(data)), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }})
+	}
+	slices.SortFunc(files, byPath)
+	m := &cueModule{fs: newCUEFS(files)}
+	for _, dir := range s.Dirs {
 		u := &Unit{Path: dir, cue: m}
 		out := &Rendered{unit: u}
 		for _, inst := range load.Instances([]string{"."}, loadConfig(u, "*")) {

@@ -46,7 +46,7 @@ func TestSameBytes(t *testing.T) {
 			options = []Options{{}}
 		}
 		for range 2 { // each in a child of its own
-			options[0].Sandbox = sandbox(t)
+			options[0].Sandbox = guests(t)
 			if got := once(); got != want {
 				t.Errorf("%s in a child:\n%s\nbefore:\n%s", name, got, want)
 			}

@@ -15,7 +15,7 @@
 // bases. Kustomize and Helm are their own libraries, given files in memory:
 // what would run a program, ask the network, the clock or the cluster is a
 // finding. They and CUE can be neither interrupted nor bounded in memory, so a
-// server has them run in a child process (Sandbox). A unit carries a hash of
+// server has them run in a child process (package sandbox). A unit carries a hash of
 // everything it reads, so that callers can leave out what has not changed:
 //
 //	tree ──Scan──> units (path, hash) ──Render, only the changed──> manifests + findings

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"cuelang.org/go/cue/ast"
 	"cuelang.org/go/cue/token"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -110,7 +109,7 @@ func manifest(out *Rendered, n *node, apiVersion, kind string) {
 	out.Manifests = append(out.Manifests, Manifest{
 		Head: head,
 		JSON: data,
-		expr: func() ast.Expr { return n.expr() },
+		node: n,
 	})
 }
 

@@ -164,7 +164,7 @@ func (j *job) build() (*build, error) {
 	for _, p := range j.Reads {
 		b.files.files[p] = j.file(p)
 	}
-	r := newNodeReader(j.Roots)
+	r := newNodeReader(j.Roots, 8*maxValues)
 	for _, jb := range j.Builds {
 		k := &kustomization{dir: jb.Dir, file: j.file(jb.File), refs: jb.Refs, root: r.node(0), manifests: map[string]bool{}}
 		for _, p := range jb.Files {

@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -39,14 +38,14 @@ func (b *build) build(out *Rendered) error {
 	options.LoadRestrictions = types.LoadRestrictionsNone // the file system has nothing else
 	made, err := krusty.MakeKustomizer(options).Run(fs, path.Join(buildRoot, b.root.dir))
 	if err != nil {
-		b.fail(out, err)
+		b.fail(out, fs.from(err.Error()))
 		return nil
 	}
 	size := 0
 	for _, res := range made.Resources() {
 		text, err := res.AsYAML()
 		if err != nil {
-			b.fail(out, err)
+			b.fail(out, err.Error())
 			continue
 		}
 		if size += len(text); size > maxOutput {
@@ -95,8 +94,8 @@ func (b *build) keepsOrigin() bool {
 }
 
 // fileSystem holds what the build may read, and the contents by path.
-func (b *build) fileSystem(out *Rendered) (filesys.FileSystem, map[string][]byte, error) {
-	fs := filesys.MakeFsInMemory()
+func (b *build) fileSystem(out *Rendered) (*oddNames, map[string][]byte, error) {
+	fs := newOddNames(b.files.sorted())
 	contents := make(map[string][]byte, len(b.files.files))
 	for _, f := range b.files.sorted() {
 		data, err := f.read(maxFileSize)
@@ -113,7 +112,7 @@ func (b *build) fileSystem(out *Rendered) (filesys.FileSystem, map[string][]byte
 			}
 		}
 		if err := fs.WriteFile(path.Join(buildRoot, f.Path), data); err != nil {
-			return nil, nil, fmt.Errorf("copy %s: %w", f.Path, err)
+			out.find(v1alpha1.Finding{File: f.Path, Line: 1, Column: 1, Rule: "Kustomize", Message: "kustomize cannot read the file: " + oneLine(err.Error()), Hint: "give it another name"})
 		}
 	}
 	return fs, contents, nil
@@ -139,8 +138,8 @@ var kustomizeNoise = regexp.MustCompile(`^(accumulating resources?|accumulation 
 
 // fail turns an error of kustomize into a finding at the file that it names
 // last: kustomize wraps errors from the outside in.
-func (b *build) fail(out *Rendered, err error) {
-	message := strings.ReplaceAll(oneLine(err.Error()), buildRoot+"/", "")
+func (b *build) fail(out *Rendered, message string) {
+	message = strings.ReplaceAll(oneLine(message), buildRoot+"/", "")
 	f := v1alpha1.Finding{File: b.root.file.Path, Line: 1, Column: 1, Rule: "Kustomize"}
 	last := -1
 	for _, k := range b.all {

@@ -47,6 +47,7 @@ type references struct {
 
 func (r *references) read() error {
 	r.k.unknownFields()
+	r.k.misspelled()
 	if r.k.root == nil {
 		return nil
 	}
@@ -227,8 +228,12 @@ func (r *references) environment(f File) error {
 func (r *references) plugin(field string, n *node) error {
 	var out Rendered
 	if strings.Contains(n.text, "\n") {
-		readYAML(&out, r.k.file.Path, []byte(n.text), func(doc *node) { r.builtin(field, n, doc) })
-		return nil
+		var err error
+		readYAML(&out, r.k.file.Path, []byte(n.text), func(doc *node) {
+			replant(doc, n)
+			err = errors.Join(err, r.config(field, r.k.dir, doc))
+		})
+		return err
 	}
 	f, err := r.entry(field, n, n.text, true)
 	if err != nil {
@@ -257,6 +262,18 @@ func (r *references) configFolder(field, dir string, depth int) error {
 		}
 	}
 	return nil
+}
+
+// replant gives the values of a text that is a document the place of the text.
+func replant(doc, text *node) {
+	doc.pos = text.pos
+	for i := range doc.fields {
+		doc.fields[i].pos = text.pos
+		replant(doc.fields[i].val, text)
+	}
+	for _, item := range doc.items {
+		replant(item, text)
+	}
 }
 
 func (r *references) configFile(field string, f File) error {

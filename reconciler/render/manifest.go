@@ -51,12 +51,12 @@ type Manifest struct {
 	// JSON is what the manifest declares: the fields of the file and no others.
 	JSON []byte
 
-	expr func() ast.Expr
+	node *node
 }
 
 // Expr returns the manifest as CUE syntax whose positions point into the
 // file. It is made when asked for: most manifests are never asked.
-func (m *Manifest) Expr() ast.Expr { return m.expr() }
+func (m *Manifest) Expr() ast.Expr { return m.node.expr() }
 
 // ObjectName names an object in findings and texts: kind/namespace/name, or
 // kind/name for a cluster-scoped one.

@@ -14,6 +14,7 @@ import (
 
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/secret"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -34,7 +35,7 @@ type Options struct {
 	// Sandbox evaluates CUE packages, builds kustomizations and renders charts
 	// within bounds of time and memory; nil: that is done in this process, within
 	// a time.
-	Sandbox *Sandbox
+	Sandbox *sandbox.Sandbox
 	// Memory remembers what a file refers to, from one Scan to the next.
 	Memory *Memory
 }

@@ -231,25 +231,43 @@ func (p *places) base(n *node, o origin) *node {
 	if o.Path == "" {
 		return p.generator(n, o)
 	}
-	name := n.str("metadata", "name")
 	var best *node
+	most := -1
 	for _, doc := range p.docs[path.Join(p.b.root.dir, o.Path)] {
-		if doc.str("kind") != n.str("kind") {
-			continue
-		}
-		was, so := doc.str("metadata", "name"), ""
-		if best != nil {
-			so = best.str("metadata", "name")
-		}
-		better := strings.Contains(name, was) && len(was) > len(so) || p.used[best] && was == so
-		if best == nil || !p.used[doc] && better {
-			best = doc
+		if like := likeness(doc, n); like >= 0 {
+			if !p.used[doc] {
+				like += 1 << 10 // an object has a document of its own
+			}
+			if like > most {
+				best, most = doc, like
+			}
 		}
 	}
 	if best != nil {
 		p.used[best] = true
 	}
 	return best
+}
+
+// likeness is how likely an object began as a document: the more the greater,
+// negative where it did not. Kustomize may have given it a prefix, a suffix and
+// a namespace, and a patch any name. The name counts before the namespace.
+func likeness(doc, n *node) int {
+	if doc.str("kind") != n.str("kind") || doc.str("apiVersion") != n.str("apiVersion") {
+		return -1
+	}
+	name, was := n.str("metadata", "name"), doc.str("metadata", "name")
+	like := 0
+	switch {
+	case name == was:
+		like = 1 << 14
+	case was != "" && strings.Contains(name, was):
+		like = 1<<12 + 2*len(was)
+	}
+	if doc.str("metadata", "namespace") == n.str("metadata", "namespace") {
+		like++
+	}
+	return like
 }
 
 // generator finds the entry of a kustomization that made an object.

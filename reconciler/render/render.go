@@ -58,8 +58,7 @@ func renderUnit(ctx context.Context, u *Unit) (*Rendered, error) {
 	if len(u.charts) > 0 {
 		return renderBounded(ctx, out, data)
 	}
-	renderFile(out, u, data)
-	return out, nil
+	return run(out, data)
 }
 
 // unbound stands for the options of a unit of a Scanned, which has them.

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -74,7 +75,7 @@ func syntaxOf(e ast.Expr) string {
 // TestSandboxIsTheSame: a child makes of every tree of testdata what this
 // process makes: manifests, the places of all their fields, marks, findings.
 func TestSandboxIsTheSame(t *testing.T) {
-	s := sandbox(t)
+	s := guests(t)
 	files, _ := filepath.Glob("testdata/*.txtar")
 	if len(files) == 0 {
 		t.Fatal("no testdata")
@@ -97,7 +98,7 @@ func TestSandboxIsTheSame(t *testing.T) {
 }
 
 // same renders a tree both ways, and returns what comes out.
-func same(t *testing.T, name string, tree Tree, o Options, s *Sandbox) []unitOf {
+func same(t *testing.T, name string, tree Tree, o Options, s *sandbox.Sandbox) []unitOf {
 	t.Helper()
 	want, wantFindings := everything(t, tree, o)
 	o.Sandbox = s
@@ -143,7 +144,7 @@ func openTest(masked bool) func(string, []byte) Opened {
 // TestSandboxOpened: what is encrypted is opened here, and the marks of it are
 // the same; kinds that are not built in are known.
 func TestSandboxOpened(t *testing.T) {
-	s := sandbox(t)
+	s := guests(t)
 	seal := func(text string) string { return "#sealed" + string(rot([]byte(text))) }
 	custom := *schema.ByGVK(kschema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})
 	custom.Group, custom.Kind = "example.com", "Thing"
@@ -194,14 +195,14 @@ func FuzzNodes(f *testing.F) {
 	f.Add([]byte{5, 0, 255, 255, 255, 255, 15})
 	f.Add(bytes.Repeat([]byte{4, 0, 1}, 1000))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := newNodeReader(nodes{Files: []wireFile{{"a", 10, []int{0, 5}}}, Data: data})
+		r := newNodeReader(nodes{Files: []wireFile{{"a", 10, packLines([]int{0, 5})}}, Data: data}, maxValues)
 		n := r.node(0)
 		if n == nil || r.err != nil {
 			return
 		}
 		var again nodeWriter
 		again.node(n)
-		back := newNodeReader(again.nodes)
+		back := newNodeReader(again.nodes, maxValues)
 		if m := back.node(0); back.err != nil || string(m.appendJSON(nil)) != string(n.appendJSON(nil)) {
 			t.Errorf("%x came back as %x", data, again.Data)
 		}

@@ -10,23 +10,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 func TestMain(m *testing.M) {
-	if ServeChild() {
+	if sandbox.Serve(Functions()...) {
 		return
 	}
 	os.Exit(m.Run())
 }
 
-func sandbox(t testing.TB) *Sandbox {
+func guests(t testing.TB) *sandbox.Sandbox {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := NewSandbox(self)
+	s := sandbox.New(sandbox.Config{})
 	t.Cleanup(s.Close)
 	return s
 }
@@ -34,7 +31,7 @@ func sandbox(t testing.TB) *Sandbox {
 // TestSandboxBounds: what never ends, or takes all memory, ends, costs the
 // server nothing, and the units beside it are rendered.
 func TestSandboxBounds(t *testing.T) {
-	s := sandbox(t)
+	s := guests(t)
 	good := memTree{"g/x.cue": "package p\ncm: {apiVersion: \"v1\", kind: \"ConfigMap\", metadata: name: \"x\"}\n"}
 	maps.Copy(good, chartOf("g", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\n"))
 	good["k/kustomization.yaml"] = "configMapGenerator: [{name: z, literals: [a=b]}]\n"
@@ -93,9 +90,6 @@ func TestSandboxBounds(t *testing.T) {
 			}
 		})
 	}
-	if s.peak == 0 || s.peak > childMemory+childMemory/4 {
-		t.Errorf("a child had %s", megabytes(s.peak))
-	}
 }
 
 // chartOf is a release of a chart that has one template.
@@ -145,51 +139,9 @@ func TestAnswerIsBounded(t *testing.T) {
 	} {
 		u := &Unit{Path: "x.json", format: formatJSON, child: true}
 		out, err := run(&Rendered{unit: u}, []byte(object("{}")+object(data)+object("{}")))
-		if err != nil || len(out.Findings) != 1 || out.Findings[0].Rule != "TooLarge" || len(out.left.made) != 1 || len(out.left.w.Data) > 1000 {
-			t.Errorf("%s: %v, %v, %d manifests", name, err, out.Findings, len(out.left.made))
+		if err != nil || len(out.Findings) != 1 || out.Findings[0].Rule != "TooLarge" || out.left.made != 1 || len(out.left.w.Data) > 1000 {
+			t.Errorf("%s: %v, %v, %d manifests", name, err, out.Findings, out.left.made)
 		}
-	}
-}
-
-// TestSandboxEnds: a child ends with its server, also in a unit without end.
-func TestSandboxEnds(t *testing.T) {
-	s := sandbox(t)
-	units, _, err := Scan(memTree{"p/x.cue": endless}, Options{Sandbox: s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, _, err := newJob(&units[0], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.now.in.Encode(j); err != nil {
-		t.Fatal(err)
-	}
-	_ = s.now.pipe.Close() // as when the server is killed
-	ended := make(chan error, 1)
-	go func() { ended <- s.now.cmd.Wait() }()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(slower * 5 * time.Second):
-		t.Error("the child goes on")
-	}
-}
-
-// TestSandboxWithoutChild: that there is no child is no fault of the unit.
-func TestSandboxWithoutChild(t *testing.T) {
-	s := NewSandbox("/nonexistent")
-	units, _, err := Scan(memTree{"p/x.cue": endless}, Options{Sandbox: s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out, err := Render(context.Background(), &units[0]); err == nil {
-		t.Error(out)
 	}
 }
 
@@ -197,11 +149,11 @@ func BenchmarkSandbox(b *testing.B) {
 	cue := memTree{"p/x.cue": "package p\ncm: {apiVersion: \"v1\", kind: \"ConfigMap\", metadata: name: \"x\"}\n"}
 	for name, tree := range map[string]memTree{"cue": cue, "helm": treeOf(b, "helm.txtar"), "kustomize": manyObjects(100)} {
 		b.Run(name+"/here", func(b *testing.B) { benchmark(b, tree, Options{}) })
-		b.Run(name+"/child", func(b *testing.B) { benchmark(b, tree, Options{Sandbox: sandbox(b)}) })
+		b.Run(name+"/child", func(b *testing.B) { benchmark(b, tree, Options{Sandbox: guests(b)}) })
 	}
 	b.Run("start", func(b *testing.B) {
 		for b.Loop() {
-			s := sandbox(b)
+			s := guests(b)
 			manifests(b, cue, Options{Sandbox: s})
 			s.Close()
 		}

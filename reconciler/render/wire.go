@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -23,7 +24,33 @@ type nodes struct {
 type wireFile struct {
 	Name  string
 	Size  int
-	Lines []int
+	Lines []byte // how much each is behind the one before
+}
+
+// maxLines bounds the lines of all files of an answer.
+const maxLines = 8 << 20
+
+// packLines writes where the lines of a file begin.
+func packLines(lines []int) []byte {
+	out, last := make([]byte, 0, len(lines)), 0
+	for _, at := range lines {
+		out, last = binary.AppendUvarint(out, uint64(at-last)), at //nolint:gosec // they grow
+	}
+	return out
+}
+
+// unpackLines reads them, n at most.
+func unpackLines(data []byte, n int) ([]int, bool) {
+	var out []int
+	for last := 0; len(data) > 0; n-- {
+		v, size := binary.Uvarint(data)
+		if size <= 0 || v > 1<<40 || n == 0 {
+			return nil, false
+		}
+		data, last = data[size:], last+int(v)
+		out = append(out, last)
+	}
+	return out, true
 }
 
 // missingNode stands for a node that is nil.
@@ -57,9 +84,9 @@ func (w *nodeWriter) file(f *token.File) int {
 	if n := w.known[f]; n > 0 {
 		return n
 	}
-	lines := f.Lines()
+	lines := packLines(f.Lines())
 	n := 1 + slices.IndexFunc(w.Files, func(g wireFile) bool {
-		return g.Name == f.Name() && g.Size == f.Size() && slices.Equal(g.Lines, lines)
+		return g.Name == f.Name() && g.Size == f.Size() && bytes.Equal(g.Lines, lines)
 	})
 	if n == 0 {
 		w.Files = append(w.Files, wireFile{f.Name(), f.Size(), lines})
@@ -104,14 +131,17 @@ var errWire = errors.New("what the child process sent is no node")
 type nodeReader struct {
 	files []*token.File
 	data  []byte
+	left  int // values that it may still have
 	err   error
 }
 
-func newNodeReader(n nodes) *nodeReader {
-	r := &nodeReader{data: n.Data}
+func newNodeReader(n nodes, values int) *nodeReader {
+	r := &nodeReader{data: n.Data, left: values}
+	left := maxLines
 	for _, f := range n.Files {
 		file := token.NewFile(f.Name, 0, max(f.Size, 0))
-		if !file.SetLines(f.Lines) {
+		lines, ok := unpackLines(f.Lines, left)
+		if left -= len(lines); !ok || !file.SetLines(lines) {
 			r.err = errWire
 		}
 		r.files = append(r.files, file)
@@ -132,18 +162,23 @@ func (r *nodeReader) uint() int {
 	return int(v)
 }
 
-// count reads a number of things that each take some bytes.
+// count reads a number of values.
 func (r *nodeReader) count() int {
 	n := r.uint()
-	if n > len(r.data) {
+	if n > len(r.data) || n > r.left {
 		r.fail()
 		return 0
 	}
+	r.left -= n
 	return n
 }
 
 func (r *nodeReader) text() string {
-	n := r.count()
+	n := r.uint()
+	if n > len(r.data) {
+		r.fail()
+		return ""
+	}
 	s := string(r.data[:n])
 	r.data = r.data[n:]
 	return s

@@ -52,8 +52,11 @@ func (c *comparison) folder(name string, a, b plumbing.Hash) error {
 	if a == b {
 		return nil
 	}
-	if c.depth++; c.differs != nil && c.depth > maxDepth+1 {
-		return errNotPlain
+	if c.depth++; c.depth > maxDepth+1 {
+		if c.differs != nil {
+			return errNotPlain
+		}
+		return problem(ErrTooLarge, "folders lie in each other more than %d deep in %s: remove them", maxDepth, name[:min(len(name), 100)])
 	}
 	defer func() { c.depth-- }()
 	from, err := c.read(a)

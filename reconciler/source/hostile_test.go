@@ -353,3 +353,20 @@ func TestReadersDoNotWaitForAFetch(t *testing.T) {
 	web.Config.Handler = inner
 	fetched(t, s, next)
 }
+
+// Folders in each other without end are refused when they are fetched, however
+// little they weigh; as much as is followed is taken.
+func TestDeepFoldersAreRefused(t *testing.T) {
+	w, bare, _ := served(t)
+	tree := w.tree("100644", "x", w.git("rev-parse", "HEAD:a.yaml"))
+	for range maxDepth - 1 {
+		tree = w.tree("40000", "d", tree)
+	}
+	sha := w.commitTree(tree)
+	w.git("push", "-q", "--force", "origin", sha+":main")
+	s := New(serveHTTP(t, bare).config(t))
+	defer s.Close()
+	fetched(t, s, sha)
+	w.git("push", "-q", "--force", "origin", w.commitTree(w.tree("40000", "d", w.tree("40000", "d", w.tree("40000", "d", tree))))+":main")
+	fails(t, s, ErrTooLarge, "folders lie in each other more than 100 deep")
+}

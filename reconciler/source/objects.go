@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 )
 
 const (
@@ -125,8 +127,7 @@ func (o *objects) read(h plumbing.Hash, fn func(*filesystem.Storage) error) erro
 	if err != nil && errors.Is(err, plumbing.ErrObjectNotFound) {
 		err = o.readNew(h, fn)
 	} else if err != nil {
-		_ = o.closeLocked()
-		err = o.try(fn)
+		err = o.tryAnew(fn, err)
 	}
 	switch {
 	case err == nil:
@@ -150,11 +151,44 @@ func (o *objects) readNew(h plumbing.Hash, fn func(*filesystem.Storage) error) e
 		return err
 	}
 	err := o.try(fn)
-	if err == nil || errors.Is(err, plumbing.ErrObjectNotFound) {
+	if err == nil || errors.Is(err, plumbing.ErrObjectNotFound) && !o.outdated() {
 		return err
 	}
-	_ = o.closeLocked()
-	return o.try(fn)
+	return o.tryAnew(fn, err)
+}
+
+// anew is how often a repository is opened again for one read. While packs become
+// one, those that are replaced go one by one: what was listed is gone when it is
+// opened, more than once in a row on a busy machine.
+const anew = 8
+
+// tryAnew reads again after an error that is not a missing object.
+func (o *objects) tryAnew(fn func(*filesystem.Storage) error, err error) error {
+	for n := 0; n == 0 || n < anew && passing(err); n++ {
+		_ = o.closeLocked()
+		if err = o.try(fn); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// passing says that an error may come of packs that were replaced meanwhile.
+func passing(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, plumbing.ErrObjectNotFound) || errors.Is(err, dotgit.ErrPackfileNotFound)
+}
+
+// outdated says whether a pack that is read has gone.
+func (o *objects) outdated() bool {
+	for _, st := range o.stores {
+		packs, err := packsOf(st.dir)
+		for _, name := range st.packs {
+			if err != nil || !slices.ContainsFunc(packs, func(p packFile) bool { return p.name == name }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (o *objects) try(fn func(*filesystem.Storage) error) error {

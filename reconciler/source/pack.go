@@ -20,6 +20,10 @@ import (
 // is made in memory.
 const maxDelta = 64 << 20
 
+// maxObjects bounds what a remote may send at once: a branch of any repository of
+// manifests, with its history.
+const maxObjects = 1_000_000
+
 // ask is what a request asks for.
 type ask struct {
 	wants []plumbing.Hash
@@ -84,7 +88,9 @@ func (c *clone) receive(ctx context.Context, s session, dir string, req *packp.U
 	defer resp.Close()
 	c.dir.sweep(dir)
 	tmp := filepath.Join(dir, incomingPack)
-	n, err := pack.Spool(tmp, unpack(req, resp), c.limits.Fetch)
+	most := c.limits.Fetch
+	limits := pack.Limits{Size: most, Object: most, Delta: maxDelta, Total: 4 * most, Objects: maxObjects}
+	n, err := pack.Spool(tmp, unpack(req, resp), limits)
 	if err != nil {
 		return got, err
 	}
@@ -92,8 +98,7 @@ func (c *clone) receive(ctx context.Context, s session, dir string, req *packp.U
 		c.dir.sweep(dir)
 		return got, fmt.Errorf("the answer ends before its pack: %w", io.ErrUnexpectedEOF)
 	}
-	most := c.limits.Fetch
-	if _, _, err := pack.Store(tmp, dir, pack.Limits{Size: most, Object: most, Delta: maxDelta, Total: 4 * most}); err != nil {
+	if _, _, err := pack.Store(tmp, dir, limits); err != nil {
 		return got, err
 	}
 	for _, h := range resp.Shallows {

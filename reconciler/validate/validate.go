@@ -7,6 +7,7 @@
 package validate
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -17,12 +18,24 @@ import (
 	"github.com/writ-os/writ/schema/validate"
 )
 
+// maxEvaluated bounds the values of a manifest whose syntax is evaluated: that
+// costs the square of the length of its lists, and in the server.
+const maxEvaluated = 2_000
+
 // Manifest checks one manifest against the definition of its kind. The JSON is
 // checked first, which is cheap and accepts nearly all; only for a manifest
 // that it refuses the syntax is evaluated, to say where and why.
 func Manifest(m *render.Manifest) []v1alpha1.Finding {
 	findings := validate.JSON(m.Resource, m.JSON)
-	if len(findings) > 0 {
+	switch {
+	case len(findings) == 0:
+	case bytes.Count(m.JSON, []byte(",")) > maxEvaluated:
+		for i := range findings {
+			if p := render.Locate(m.Expr(), findings[i].Field); findings[i].Field != "" && p.IsValid() {
+				findings[i].File, findings[i].Line, findings[i].Column = p.Filename, p.Line, p.Column
+			}
+		}
+	default:
 		if placed := validate.Expr(m.Resource, m.Expr()); len(placed) > 0 {
 			findings = placed
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
@@ -19,6 +20,9 @@ func checkBounds(r io.Reader, length int64, l Limits) (count uint32, err error) 
 	if err != nil {
 		return 0, fmt.Errorf("read pack: %w", err)
 	}
+	if err := countAllowed(count, l); err != nil {
+		return 0, err
+	}
 	if int64(count) > length/8 { // the shortest object there can be is longer
 		return 0, fmt.Errorf("read pack: %w: %d objects in %d bytes", packfile.ErrMalformedPackFile, count, length)
 	}
@@ -32,10 +36,14 @@ func checkBounds(r io.Reader, length int64, l Limits) (count uint32, err error) 
 			return 0, tooLarge(h.Length, l.Object)
 		}
 		grown, prefix := h.Length, prefixWriter{}
-		if _, _, err := s.NextObject(&prefix); err != nil {
+		n, _, err := s.NextObject(&prefix)
+		if err != nil {
 			return 0, fmt.Errorf("read pack: %w", err)
 		}
-		most := l.Object
+		if n != h.Length { // the scanner itself refuses more
+			return 0, fmt.Errorf("read pack: %w: an object of %d bytes says that it has %d", packfile.ErrMalformedPackFile, n, h.Length)
+		}
+		most := mostOf(h.Type, l)
 		if h.Type.IsDelta() {
 			grown, most = deltaTarget(prefix.b[:prefix.n]), min(l.Object, l.Delta)
 		}
@@ -47,6 +55,17 @@ func checkBounds(r io.Reader, length int64, l Limits) (count uint32, err error) 
 		}
 	}
 	return count, nil
+}
+
+// mostOf bounds an object of a kind.
+func mostOf(kind plumbing.ObjectType, l Limits) int64 {
+	switch kind {
+	case plumbing.CommitObject, plumbing.TagObject:
+		return min(l.Object, MaxRaw)
+	case plumbing.TreeObject:
+		return min(l.Object, MaxFolder)
+	}
+	return l.Object
 }
 
 func tooLarge(is, may int64) error {

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
@@ -14,54 +14,57 @@ import (
 // as they stream by, whatever their length; the parser of go-git would hold
 // each of them in memory. Only what differences need is.
 type indexer struct {
-	s     *packfile.Scanner
-	l     Limits
-	all   []*object
-	byPos map[int64]*object
-	byID  map[plumbing.Hash]*object
-	// waiting are differences whose base is named by its hash.
-	waiting map[plumbing.Hash][]*object
+	s   *packfile.Scanner
+	l   Limits
+	all []object // in the order of the pack
+	// waiting are the first of the differences from an object that is named by its
+	// hash; sibling leads to the others.
+	waiting map[plumbing.Hash]int32
 	live    int64 // bytes of objects that are in memory
 }
 
-// object is one object while the pack is indexed.
+// object is one object while the pack is indexed. Others are named by their place
+// in the pack, counted from 1; 0 is none.
 type object struct {
-	pos      int64
-	crc      uint32
-	length   int64 // when it is unpacked
-	kind     plumbing.ObjectType
-	hash     plumbing.Hash
-	children []*object // differences from it
+	pos     int64
+	length  int64 // when it is unpacked; of a difference that is not made yet, its own
+	hash    plumbing.Hash
+	crc     uint32
+	child   int32 // the first difference from it
+	sibling int32 // the next difference from the same one
+	kind    plumbing.ObjectType
 }
 
-// index reads a pack that is within its bounds.
-func index(r io.ReadSeeker, count uint32, l Limits) (*idxfile.MemoryIndex, []Object, error) {
-	x := &indexer{s: packfile.NewScanner(r), l: l, byPos: make(map[int64]*object), byID: make(map[plumbing.Hash]*object),
-		waiting: make(map[plumbing.Hash][]*object)}
+// index reads a pack that is within its bounds. It returns the sum that the pack
+// ends with.
+func index(r io.ReadSeeker, count uint32, l Limits) (*indexer, plumbing.Hash, error) {
+	x := &indexer{s: packfile.NewScanner(r), l: l, all: make([]object, 0, count), waiting: make(map[plumbing.Hash]int32)}
 	if _, _, err := x.s.Header(); err != nil {
-		return nil, nil, err
+		return nil, plumbing.ZeroHash, err
 	}
 	for range count {
 		if err := x.scan(); err != nil {
-			return nil, nil, err
+			return nil, plumbing.ZeroHash, err
 		}
 	}
 	sum, err := x.s.Checksum()
 	if err != nil {
-		return nil, nil, err
+		return nil, plumbing.ZeroHash, err
 	}
-	var whole []*object // what is made of them is no root again
-	for _, o := range x.all {
-		if !o.kind.IsDelta() {
-			whole = append(whole, o)
+	for i := range x.all {
+		if o := &x.all[i]; o.kind.IsDelta() || o.hash.IsZero() || o.child == 0 && len(x.waiting) == 0 {
+			continue // what is made of differences is no root again
+		}
+		if err := x.resolve(int32(i + 1)); err != nil {
+			return nil, plumbing.ZeroHash, err
 		}
 	}
-	for _, o := range whole {
-		if err := x.resolve(o); err != nil {
-			return nil, nil, err
+	for i := range x.all {
+		if x.all[i].kind.IsDelta() {
+			return nil, plumbing.ZeroHash, fmt.Errorf("%w: a difference from an object that is not in the pack", packfile.ErrMalformedPackFile)
 		}
 	}
-	return x.finish(sum)
+	return x, sum, nil
 }
 
 // scan reads one object.
@@ -70,7 +73,7 @@ func (x *indexer) scan() error {
 	if err != nil {
 		return err
 	}
-	o := &object{pos: h.Offset, kind: h.Type, length: h.Length}
+	o := object{pos: h.Offset, kind: h.Type, length: h.Length}
 	into := io.Discard
 	hasher := plumbing.NewHasher(h.Type, h.Length)
 	if !h.Type.IsDelta() {
@@ -80,19 +83,19 @@ func (x *indexer) scan() error {
 		return err
 	}
 	x.all = append(x.all, o)
-	x.byPos[o.pos] = o
+	me := int32(len(x.all)) //nolint:gosec // Limits.Objects are fewer
+	last := &x.all[me-1]
 	switch h.Type {
 	case plumbing.OFSDeltaObject:
-		base, ok := x.byPos[h.OffsetReference]
-		if !ok || base == o {
+		base, ok := slices.BinarySearchFunc(x.all[:me-1], h.OffsetReference, func(o object, pos int64) int { return int(o.pos - pos) })
+		if !ok {
 			return fmt.Errorf("%w: a difference from nothing", packfile.ErrMalformedPackFile)
 		}
-		base.children = append(base.children, o)
+		last.sibling, x.all[base].child = x.all[base].child, me
 	case plumbing.REFDeltaObject:
-		x.waiting[h.Reference] = append(x.waiting[h.Reference], o)
+		last.sibling, x.waiting[h.Reference] = x.waiting[h.Reference], me
 	case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject:
-		o.hash = hasher.Sum()
-		x.byID[o.hash] = o
+		last.hash = hasher.Sum()
 	default:
 		return fmt.Errorf("%w: an object of kind %d", packfile.ErrMalformedPackFile, h.Type)
 	}
@@ -101,35 +104,40 @@ func (x *indexer) scan() error {
 
 // base is an object in memory whose differences are being made.
 type base struct {
-	object
-	data []byte
+	at    int32
+	chain int // differences between it and an object that is stored whole
+	data  []byte
 }
 
-// resolve makes what differs from o, and what differs from that.
-func (x *indexer) resolve(o *object) error {
-	if !x.adopt(o) {
+// resolve makes what differs from an object, and what differs from that.
+func (x *indexer) resolve(root int32) error {
+	if !x.adopt(root) {
 		return nil
 	}
-	data, err := x.read(o.pos, o.length)
+	data, err := x.read(x.all[root-1].pos, x.all[root-1].length)
 	if err != nil {
 		return err
 	}
-	stack := []base{{*o, data}}
+	stack := []base{{at: root, data: data}}
 	x.live = int64(len(data))
 	for len(stack) > 0 {
-		top := &stack[len(stack)-1]
-		if len(top.children) == 0 {
+		top := stack[len(stack)-1]
+		o := &x.all[top.at-1]
+		child := o.child
+		if child == 0 {
 			x.live -= int64(len(top.data))
 			stack = stack[:len(stack)-1]
 			continue
 		}
-		child := top.children[0]
-		top.children = top.children[1:]
+		o.child = x.all[child-1].sibling
+		if top.chain == MaxChain {
+			return fmt.Errorf("%w: a chain of more than %d differences of differences", ErrTooLarge, MaxChain)
+		}
 		data, err := x.make(child, top)
 		if err != nil {
 			return err
 		}
-		if len(top.children) == 0 { // nothing else needs it
+		if o.child == 0 { // nothing else needs it
 			x.live -= int64(len(top.data))
 			stack = stack[:len(stack)-1]
 		}
@@ -139,21 +147,26 @@ func (x *indexer) resolve(o *object) error {
 		if x.live += int64(len(data)); x.live > 4*x.l.Delta {
 			return fmt.Errorf("%w: differences of differences over %s in memory", ErrTooLarge, size(4*x.l.Delta))
 		}
-		stack = append(stack, base{*child, data})
+		stack = append(stack, base{child, top.chain + 1, data})
 	}
 	return nil
 }
 
 // adopt gives an object the differences that waited for its hash and says
 // whether it has any.
-func (x *indexer) adopt(o *object) bool {
-	o.children = append(o.children, x.waiting[o.hash]...)
+func (x *indexer) adopt(at int32) bool {
+	o := &x.all[at-1]
+	for d, next := x.waiting[o.hash], int32(0); d != 0; d = next {
+		next = x.all[d-1].sibling
+		x.all[d-1].sibling, o.child = o.child, d
+	}
 	delete(x.waiting, o.hash)
-	return len(o.children) > 0
+	return o.child != 0
 }
 
 // make makes an object of a difference.
-func (x *indexer) make(o *object, from *base) ([]byte, error) {
+func (x *indexer) make(at int32, from base) ([]byte, error) {
+	o := &x.all[at-1]
 	delta, err := x.read(o.pos, o.length)
 	if err != nil {
 		return nil, err
@@ -162,9 +175,11 @@ func (x *indexer) make(o *object, from *base) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.kind = from.kind
+	o.kind, o.length = x.all[from.at-1].kind, int64(len(data))
+	if most := mostOf(o.kind, x.l); o.length > most {
+		return nil, tooLarge(o.length, most)
+	}
 	o.hash = plumbing.ComputeHash(o.kind, data)
-	x.byID[o.hash] = o
 	return data, nil
 }
 
@@ -181,23 +196,11 @@ func (x *indexer) read(pos, length int64) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// finish makes the index once every object has its hash.
-func (x *indexer) finish(sum plumbing.Hash) (*idxfile.MemoryIndex, []Object, error) {
-	w := new(idxfile.Writer)
-	if err := w.OnHeader(uint32(len(x.all))); err != nil {
-		return nil, nil, err
+// objects are those of the pack, in its order.
+func (x *indexer) objects() []Object {
+	out := make([]Object, len(x.all))
+	for i, o := range x.all {
+		out[i] = Object{o.hash, o.kind, o.length}
 	}
-	objs := make([]Object, 0, len(x.all))
-	for _, o := range x.all {
-		if o.kind.IsDelta() {
-			return nil, nil, fmt.Errorf("%w: a difference from an object that is not in the pack", packfile.ErrMalformedPackFile)
-		}
-		w.Add(o.hash, uint64(o.pos), o.crc)
-		objs = append(objs, Object{o.hash, o.kind})
-	}
-	if err := w.OnFooter(sum); err != nil {
-		return nil, nil, err
-	}
-	mem, err := w.Index()
-	return mem, objs, err
+	return out
 }

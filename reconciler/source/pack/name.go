@@ -29,6 +29,12 @@ func CheckName(name string) string {
 // NTFS, which drops trailing dots and spaces, knows streams (.git::$DATA) and
 // short names (git~1), or HFS+, which ignores some characters.
 func dotGit(name string) bool {
+	plain := Plain(name)
+	return plain == ".git" || plain == "git~1"
+}
+
+// Plain is the name that such file systems take a name for.
+func Plain(name string) string {
 	plain := strings.Map(func(r rune) rune {
 		if ignoredByHFS(r) {
 			return -1
@@ -39,8 +45,7 @@ func dotGit(name string) bool {
 		plain = name
 	}
 	plain, _, _ = strings.Cut(strings.ToLower(plain), ":")
-	plain = strings.TrimRight(plain, " .")
-	return plain == ".git" || plain == "git~1"
+	return strings.TrimRight(plain, " .")
 }
 
 // ignoredByHFS is the list of git's utf8.c (next_hfs_char).

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-var limits = Limits{Size: 8 << 20, Object: 4 << 20, Delta: 1 << 20, Total: 16 << 20}
+var limits = Limits{Size: 8 << 20, Object: 4 << 20, Delta: 1 << 20, Total: 16 << 20, Objects: 100_000}
 
 // builder writes packs that git would not.
 type builder struct {
@@ -76,7 +76,7 @@ func store(t testing.TB, pack []byte, l Limits) (dir, base string, objs []Object
 		t.Fatal(err)
 	}
 	tmp := filepath.Join(dir, "in")
-	if _, err := Spool(tmp, bytes.NewReader(pack), l.Size); err != nil {
+	if _, err := Spool(tmp, bytes.NewReader(pack), l); err != nil {
 		return dir, "", nil, err
 	}
 	base, objs, err = Store(tmp, dir, l)
@@ -136,6 +136,25 @@ func TestStoreRefuses(t *testing.T) {
 		}
 		return b.done()
 	}
+	two := func(x, y []byte) []byte {
+		var b builder
+		b.add(plumbing.BlobObject, len(x), nil, x)
+		b.add(plumbing.BlobObject, len(y), nil, y)
+		return b.done()
+	}
+	commitOf := func(n int) []byte {
+		var b builder
+		at := b.add(plumbing.CommitObject, 1, nil, small)
+		d := delta(1, n, bytes.Repeat([]byte{0x80 | 0x10, 1}, n)...)
+		b.add(plumbing.OFSDeltaObject, len(d), offset(b.Len()-at), d)
+		return b.done()
+	}
+	strange := func() []byte { // a thin pack
+		var b builder
+		d := delta(1, 1, 1, 'x')
+		b.add(plumbing.REFDeltaObject, len(d), bytes.Repeat([]byte{7}, 20), d)
+		return b.done()
+	}
 	whole := one(plumbing.BlobObject, 1, small)
 	for name, tt := range map[string]struct {
 		pack []byte
@@ -149,7 +168,16 @@ func TestStoreRefuses(t *testing.T) {
 		"a gigabyte announced":  {one(plumbing.BlobObject, 1<<30, small), true},
 		"an exabyte announced":  {one(plumbing.BlobObject, 1<<60, small), false},
 		"longer than announced": {one(plumbing.BlobObject, 1, bytes.Repeat(small, 1000)), false},
-		"a million announced":   {append([]byte("PACK\x00\x00\x00\x02\x00\x0f\x42\x40"), whole[12:]...), false},
+		"a million announced":   {append([]byte("PACK\x00\x00\x00\x02\x00\x0f\x42\x40"), whole[12:]...), true},
+		"fewer than announced":  {append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x02"), whole[12:]...), false},
+		"more than announced":   {append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00"), whole[12:]...), false},
+		"many announced":        {append([]byte("PACK\x00\x00\x00\x02\x00\x01\x00\x00"), whole[12:]...), false},
+		"shorter than it says":  {one(plumbing.BlobObject, 1000, small), false},
+		"the same twice":        {two(small, small), false},
+		"a long commit":         {one(plumbing.CommitObject, MaxRaw+1, bytes.Repeat(small, MaxRaw+1)), true},
+		"a long commit made":    {commitOf(MaxRaw + 1), true},
+		"a long chain":          {chain(MaxChain + 1), true},
+		"base not here":         {strange(), false},
 		"kind 0":                {one(0, 1, small), false},
 		"kind 5":                {one(5, 1, small), false},
 		"difference of nothing": {one(plumbing.OFSDeltaObject, 1, small), false},
@@ -168,13 +196,39 @@ func TestStoreRefuses(t *testing.T) {
 	}
 }
 
+// chain is a pack of differences of differences, n of them.
+func chain(n int) []byte {
+	var b builder
+	text := func(i int) []byte { return fmt.Appendf(nil, "%08d", i) }
+	at := b.add(plumbing.BlobObject, 8, nil, text(0))
+	for i := range n {
+		d := append(append(varint(8), append(varint(8), 8)...), text(i+1)...)
+		next := b.Len()
+		b.add(plumbing.OFSDeltaObject, len(d), offset(next-at), d)
+		at = next
+	}
+	return b.done()
+}
+
+// As long a chain as git makes is taken in, and read by git.
+func TestStoreTakesLongChains(t *testing.T) {
+	dir, base, objs, err := store(t, chain(MaxChain), limits)
+	if err != nil || len(objs) != MaxChain+1 {
+		t.Fatalf("%d objects, %v", len(objs), err)
+	}
+	if out, err := exec.Command("git", "verify-pack", filepath.Join(dir, base+".idx")).CombinedOutput(); err != nil {
+		t.Errorf("git verify-pack: %v\n%s", err, out)
+	}
+}
+
 // A wide bomb: many differences that are alive at once.
 func TestStoreBoundsMemory(t *testing.T) {
 	var b builder
 	data := bytes.Repeat([]byte("x"), 1<<19)
 	at := b.add(plumbing.BlobObject, len(data), nil, data)
 	same := append(append(varint(len(data)), varint(len(data))...), bytes.Repeat([]byte{0x80 | 0x40, 1}, 8)...)
-	for range 20 { // each is the base of two, so that none can be let go
+	for range 20 { // each is the base of three, so that none can be let go in whatever order they are made
+		b.add(plumbing.OFSDeltaObject, len(same), offset(b.Len()-at), same)
 		first := b.Len()
 		b.add(plumbing.OFSDeltaObject, len(same), offset(first-at), same)
 		b.add(plumbing.OFSDeltaObject, len(same), offset(b.Len()-at), same)
@@ -189,7 +243,7 @@ func TestStoreBoundsMemory(t *testing.T) {
 
 func TestSpoolStopsAtTheLimit(t *testing.T) {
 	r := &counter{}
-	if _, err := Spool(filepath.Join(t.TempDir(), "x"), r, 1000); !errors.Is(err, ErrTooLarge) || r.n > 1<<20 {
+	if _, err := Spool(filepath.Join(t.TempDir(), "x"), r, Limits{Size: 1000, Objects: 1000}); !errors.Is(err, ErrTooLarge) || r.n > 1<<20 {
 		t.Errorf("%v after %d bytes", err, r.n)
 	}
 }
@@ -224,7 +278,7 @@ func FuzzStore(f *testing.F) {
 			sum := sha1.Sum(in)
 			in = append(bytes.Clone(in), sum[:]...)
 		}
-		dir, base, objs, err := store(t, in, Limits{Size: 1 << 20, Object: 1 << 16, Delta: 1 << 16, Total: 1 << 20})
+		dir, base, objs, err := store(t, in, Limits{Size: 1 << 20, Object: 1 << 16, Delta: 1 << 16, Total: 1 << 20, Objects: 1000})
 		if err != nil || base == "" {
 			return
 		}

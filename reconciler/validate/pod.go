@@ -1,0 +1,114 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/core"
+	"github.com/writ-os/writ/schema/defaults"
+	"github.com/writ-os/writ/schema/support"
+)
+
+// podErrors are what the API would answer of a pod or a template of pods, and
+// with what it would take though no container could start, or no commit could
+// apply it.
+func podErrors(m *render.Manifest, o schema.Object) field.ErrorList {
+	if t, at := support.TemplateOf(o); t != nil {
+		errs := containerErrors(&t.Spec, at.Child("spec"))
+		defaults.Apply(o)
+		return append(errs, core.TemplateErrors(t, at)...)
+	}
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	errs := containerErrors(&pod.Spec, field.NewPath("spec"))
+	if pod.Namespace == "" {
+		pod.Namespace = m.Key.Namespace
+	}
+	if pod.Spec.ServiceAccountName == "" {
+		pod.Spec.ServiceAccountName = "default" // as admission does
+	}
+	defaults.Apply(pod)
+	return append(errs, core.PodErrors(pod)...)
+}
+
+// containerErrors are what the API takes and nothing can run.
+func containerErrors(s *corev1.PodSpec, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range s.InitContainers {
+		errs = append(errs, containerError(&s.InitContainers[i], at.Child("initContainers").Index(i))...)
+	}
+	for i := range s.Containers {
+		errs = append(errs, containerError(&s.Containers[i], at.Child("containers").Index(i))...)
+	}
+	return errs
+}
+
+func containerError(c *corev1.Container, at *field.Path) (errs field.ErrorList) {
+	if c.Image != "" {
+		if _, err := reference.ParseNormalizedNamed(c.Image); err != nil {
+			errs = append(errs, field.Invalid(at.Child("image"), c.Image, fmt.Sprintf("no image can have this name: %v", err)))
+		}
+	}
+	// The commit is applied by names: of two of a name it would be unclear which is meant.
+	names := map[string]bool{}
+	for i, e := range c.Env {
+		if names[e.Name] && e.Name != "" {
+			errs = append(errs, field.Duplicate(at.Child("env").Index(i).Child("name"), e.Name))
+		}
+		names[e.Name] = true
+	}
+	ports := map[string]bool{}
+	for i, p := range c.Ports {
+		key := fmt.Sprintf("%d/%s", p.ContainerPort, p.Protocol)
+		if p.Protocol == "" {
+			key = fmt.Sprintf("%d/%s", p.ContainerPort, corev1.ProtocolTCP)
+		}
+		if ports[key] {
+			errs = append(errs, field.Duplicate(at.Child("ports").Index(i).Child("containerPort"), key))
+		}
+		ports[key] = true
+	}
+	for name, p := range map[string]*corev1.Probe{"livenessProbe": c.LivenessProbe, "readinessProbe": c.ReadinessProbe, "startupProbe": c.StartupProbe} {
+		if p != nil {
+			errs = append(errs, portErrors(c, p.HTTPGet, p.TCPSocket, at.Child(name))...)
+		}
+	}
+	if l := c.Lifecycle; l != nil {
+		for name, h := range map[string]*corev1.LifecycleHandler{"postStart": l.PostStart, "preStop": l.PreStop} {
+			if h != nil {
+				errs = append(errs, portErrors(c, h.HTTPGet, nil, at.Child("lifecycle", name))...)
+			}
+		}
+	}
+	return errs
+}
+
+// portErrors wants ports that are named to be those of the container.
+func portErrors(c *corev1.Container, get *corev1.HTTPGetAction, tcp *corev1.TCPSocketAction, at *field.Path) (errs field.ErrorList) {
+	check := func(port intstr.IntOrString, at *field.Path) {
+		if port.Type != intstr.String || port.StrVal == "" {
+			return
+		}
+		for _, p := range c.Ports {
+			if p.Name == port.StrVal {
+				return
+			}
+		}
+		errs = append(errs, field.Invalid(at, port.StrVal, fmt.Sprintf("the container %s has no port of this name, so the probe could never succeed", c.Name)))
+	}
+	if get != nil {
+		check(get.Port, at.Child("httpGet", "port"))
+	}
+	if tcp != nil {
+		check(tcp.Port, at.Child("tcpSocket", "port"))
+	}
+	return errs
+}

@@ -1,0 +1,85 @@
+package validate
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/support"
+	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+// RuleNotHonoured is the rule of findings about fields on which nothing acts.
+const RuleNotHonoured = "NotHonoured"
+
+// Typed says what is wrong with a manifest of a kind whose Go type says more
+// than its definition: what the API would answer of its pods, what no pod could
+// start with, and what this cluster does not honour. found is what Manifest has
+// said already. What is warned of keeps nothing from being applied.
+func Typed(m *render.Manifest, found []v1alpha1.Finding) (refused, warned []v1alpha1.Finding) {
+	if m.Resource.Custom != nil || m.Resource.New == nil || m.Masked || !support.Knows(m.Resource.New()) {
+		return nil, nil
+	}
+	o, err := schema.Decode(m.Resource, schema.JSON, m.JSON, false)
+	if err != nil { // of another type than it should be: Manifest has said so
+		return nil, nil
+	}
+	refused, warned = lacking(m, o)
+	for _, err := range podErrors(m, o) {
+		if !said(append(found, refused...), err.Field) {
+			refused = append(refused, fieldFinding(m, err))
+		}
+	}
+	return refused, warned
+}
+
+// lacking says what of an object this cluster does not honour.
+func lacking(m *render.Manifest, o schema.Object) (refused, warned []v1alpha1.Finding) {
+	for _, s := range support.Check(o) {
+		if s.Row.Git == support.Accept {
+			continue
+		}
+		f := v1alpha1.Finding{Field: s.Path.String(), Rule: RuleNotHonoured, Message: s.Path.String() + ": " + s.Message(), Hint: s.Row.Instead}
+		locate(&f, m)
+		if s.Row.Git == support.Refuse {
+			refused = append(refused, f)
+		} else {
+			warned = append(warned, f)
+		}
+	}
+	return refused, warned
+}
+
+// said says whether there is a finding about a field, or about one above or
+// below it.
+func said(found []v1alpha1.Finding, path string) bool {
+	for i := range found {
+		if f := found[i].Field; f != "" && (below(f, path) || below(path, f)) {
+			return true
+		}
+	}
+	return false
+}
+
+// below says whether a path is another one or lies below it.
+func below(path, other string) bool {
+	rest, ok := strings.CutPrefix(path, other)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// fieldFinding says an error of the API as a finding.
+func fieldFinding(m *render.Manifest, err *field.Error) v1alpha1.Finding {
+	f := v1alpha1.Finding{Field: err.Field, Rule: strings.TrimPrefix(string(err.Type), "FieldValue"), Message: err.Field + ": " + err.ErrorBody()}
+	locate(&f, m)
+	return f
+}
+
+// locate finds the place of the field of a finding.
+func locate(f *v1alpha1.Finding, m *render.Manifest) {
+	if p := render.Locate(m.Expr(), f.Field); p.IsValid() {
+		f.File, f.Line, f.Column = p.Filename, p.Line, p.Column
+	}
+	place(f, m)
+}
