@@ -26,7 +26,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -88,7 +90,12 @@ type Config struct {
 	ShipImages string
 	// Claim returns the directory of a persistent volume claim.
 	Claim func(ctx context.Context, namespace, claim string) (string, error)
-	Log   *slog.Logger
+	// AllowedUnsafeSysctls may be set by pods besides the safe ones: names, or
+	// prefixes that end with "*".
+	AllowedUnsafeSysctls []string
+	// NoSeccompDefault runs containers that name no seccomp profile without one.
+	NoSeccompDefault bool
+	Log              *slog.Logger
 
 	// simulated leaves out everything that touches the machine.
 	simulated bool
@@ -112,7 +119,9 @@ type Agent struct {
 	pods    *pod.Pods
 	machine machine
 	volumes *volume.Mounter
+	pulls   *image.Pulls // for whom images were pulled
 	name    *twin.Name
+	known   atomic.Bool   // the cache has heard of all services
 	claimed chan struct{} // closed when this machine may be the node
 }
 
@@ -136,12 +145,14 @@ func New(cfg Config) *Agent {
 		NodeName: cfg.NodeName, HostIPs: []string{cfg.NodeIP},
 		Runtime: cfg.Runtime, Images: images, Puller: image.NewPuller(images, 0),
 		Network: cfg.Network, Client: cfg.Client, Events: a.events, Prober: probe.New(),
-		Services:       a.services,
-		DNS:            cfg.DNS,
-		CgroupRoot:     cfg.CgroupRoot,
-		MemoryCapacity: a.machine.memory,
-		Allocatable:    a.machine.allocatable(),
-		Log:            cfg.Log,
+		Services:         a.services,
+		ServicesKnown:    a.known.Load,
+		NoSeccompDefault: cfg.NoSeccompDefault,
+		DNS:              cfg.DNS,
+		CgroupRoot:       cfg.CgroupRoot,
+		MemoryCapacity:   a.machine.memory,
+		Allocatable:      a.machine.allocatable(),
+		Log:              cfg.Log,
 	}
 	if cfg.Cgroups != nil {
 		pods.Cgroups = cfg.Cgroups
@@ -152,6 +163,9 @@ func New(cfg Config) *Agent {
 			Dir: filepath.Join(cfg.DataDir, "pods"), Objects: a.objects, Tokens: tokens{cfg.Client}, Claim: cfg.Claim, Log: cfg.Log,
 		})
 		pods.Volumes, pods.Objects = a.volumes, a.objects
+		pods.Admit, pods.Metadata = a.admit, a.metadata
+		a.pulls = image.NewPulls(filepath.Join(cfg.DataDir, "images"))
+		pods.Puller.Pulls = a.pulls
 		pods.Dir, pods.LogDir = filepath.Join(cfg.DataDir, "pods"), filepath.Join(cfg.DataDir, "logs")
 	}
 	a.pods = pod.New(pods)
@@ -195,6 +209,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+	})
+	g.Go(func() error {
+		s, late := a.cfg.Cache.(syncer)
+		a.known.Store(!late || s.WaitSynced(ctx) == nil)
+		return nil
 	})
 	g.Go(func() error {
 		if a.name.Wait(ctx) == nil {
@@ -253,8 +272,16 @@ func (a *Agent) serve(ctx context.Context) error {
 			_, err := a.cfg.Runtime.Info(ctx)
 			return err
 		}}},
-		Config: a.configz(), Journal: a.journal(),
+		Config: a.configz(), Journal: a.journal(), Metrics: a.metrics(),
 	}).Run(ctx)
+}
+
+// metrics are the agent's own. Rounds without effect are zero on a sound node.
+func (a *Agent) metrics() []prometheus.Collector {
+	return []prometheus.Collector{prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "writ_loop_idle_wakes_total", ConstLabels: prometheus.Labels{"loop": "pod"},
+		Help: "Times that a loop asked to be woken again at once though its round had no effect, and was made to wait",
+	}, func() float64 { return float64(a.pods.Held()) })}
 }
 
 // journal is where the machine logs. A node that is simulated has none.

@@ -60,6 +60,9 @@ func (a *Agent) collectOnce(ctx context.Context, lastUsed map[string]time.Time) 
 		if err := a.cfg.Runtime.RemoveImage(ctx, c.ID); err != nil {
 			return err
 		}
+		if err := a.pulls.Forget(c.ID); err != nil {
+			return err
+		}
 		delete(lastUsed, c.ID)
 		a.log.Info("removed unused image", "image", c.Names, "bytes", c.Size)
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/writ-os/writ/controlplane/client"
-	"github.com/writ-os/writ/nodeagent/image"
+	"github.com/writ-os/writ/nodeagent/network"
 	"github.com/writ-os/writ/nodeagent/twin"
 	"github.com/writ-os/writ/schema"
 )
@@ -31,6 +33,9 @@ const (
 	statusLook     = 10 * time.Second
 	statusReport   = 5 * time.Minute
 	leaseNamespace = "kube-node-lease"
+	// runtimeProbe is how long the runtime may take to answer for a status: less
+	// than the time between two.
+	runtimeProbe = 8 * time.Second
 )
 
 func equal(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
@@ -174,8 +179,14 @@ func nodePatch(from, to corev1.NodeStatus) ([]byte, error) {
 // look gathers what the node's status is made from.
 func (a *Agent) look(ctx context.Context) observed {
 	o := observed{now: time.Now(), name: a.cfg.NodeName, ip: a.cfg.NodeIP, port: a.port(), machine: &a.machine}
+	// A runtime that does not answer is as good as none, and must not keep the
+	// node from saying so: calls wait for a daemon that is away.
+	ctx, cancel := context.WithTimeout(ctx, runtimeProbe)
+	defer cancel()
 	info, err := a.cfg.Runtime.Info(ctx)
-	if err != nil {
+	if errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
+		o.runtimeErr = fmt.Sprintf("it has not answered for %s", runtimeProbe)
+	} else if err != nil {
 		o.runtimeErr = err.Error()
 	} else {
 		o.runtime, o.missing = info.Name+"://"+info.Version, info.Missing
@@ -184,8 +195,16 @@ func (a *Agent) look(ctx context.Context) observed {
 		return o
 	}
 	o.pressure = readPressure(a.cfg.DataDir)
+	if dropped, err := network.Dropped(""); err != nil {
+		a.log.Debug("look for firewalls", "err", err) // a kernel without nftables has said so before
+	} else {
+		o.missing = append(o.missing, dropped...)
+	}
+	if o.runtimeErr != "" {
+		return o
+	}
 	if o.images, err = a.cfg.Runtime.Images(ctx); err != nil {
-		o.images = []image.Image{}
+		o.images = nil // those that were known stay
 	}
 	return o
 }

@@ -44,7 +44,9 @@ func nodeStatus(last corev1.NodeStatus, o observed) corev1.NodeStatus {
 	st.DaemonEndpoints.KubeletEndpoint.Port = o.port
 	st.NodeInfo = o.machine.info
 	st.NodeInfo.ContainerRuntimeVersion = o.runtime
-	st.Images = nodeImages(o.images)
+	if o.images != nil {
+		st.Images = nodeImages(o.images)
+	}
 	for _, c := range nodeConditions(o) {
 		setCondition(&st, c, o.now)
 	}

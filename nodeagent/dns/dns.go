@@ -79,22 +79,26 @@ func New(cfg Config) *Server {
 // Ready is closed when the server answers from complete tables.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Run serves until ctx is done. An address that is taken is an error.
+// Run serves until ctx is done. An address that is taken is an error. It serves
+// names of the world at once, also while the API server is away; those of the
+// cluster are a failure, to be asked again, until all are known.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Slices first: a headless Service is never seen without its endpoints.
-	if err := s.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*discoveryv1.EndpointSlice](), s.tables.onSlice); err != nil {
-		return fmt.Errorf("watch endpoint slices: %w", err)
-	}
-	if err := s.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*corev1.Service](), s.tables.onService); err != nil {
-		return fmt.Errorf("watch services: %w", err)
-	}
 	servers, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		err := s.follow(ctx)
+		if err == nil {
+			close(s.ready)
+		} else if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	})
 	for _, srv := range servers {
 		started := make(chan struct{})
 		srv.NotifyStartedFunc = func() { close(started) }
@@ -108,8 +112,29 @@ func (s *Server) Run(ctx context.Context) error {
 			return shutdown(srv)
 		})
 	}
-	close(s.ready)
 	return g.Wait()
+}
+
+// follow fills the tables. It returns when they are complete; they are kept so
+// until ctx ends.
+func (s *Server) follow(ctx context.Context) error {
+	// Slices first: a headless Service is never seen without its endpoints.
+	if err := s.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*discoveryv1.EndpointSlice](), s.tables.onSlice); err != nil {
+		return fmt.Errorf("watch endpoint slices: %w", err)
+	}
+	if err := s.cfg.Cache.Subscribe(ctx, schema.ResourceFor[*corev1.Service](), s.tables.onService); err != nil {
+		return fmt.Errorf("watch services: %w", err)
+	}
+	return nil
+}
+
+func (s *Server) complete() bool {
+	select {
+	case <-s.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 func shutdown(srv *dns.Server) error {
@@ -206,17 +231,21 @@ func (s *Server) reply(q *dns.Msg, network string) *dns.Msg {
 		s.forward.fill(m, q, network)
 		return m
 	}
+	if !s.complete() {
+		m.Rcode = dns.RcodeServerFailure // not "no such name", which clients would believe
+		return m
+	}
 	m.Authoritative = true
 	m.Rcode, m.Answer, m.Extra, m.Ns = a.rcode, a.answer, append(m.Extra, a.extra...), a.ns
 	if a.follow != "" {
-		s.follow(m, q, a.follow, network)
+		s.chase(m, q, a.follow, network)
 	}
 	return m
 }
 
-// follow adds the records of an ExternalName's target, for clients that do not
+// chase adds the records of an ExternalName's target, for clients that do not
 // ask again themselves.
-func (s *Server) follow(m, q *dns.Msg, target, network string) {
+func (s *Server) chase(m, q *dns.Msg, target, network string) {
 	next := q.Copy()
 	next.Question[0].Name = target
 	for range 8 { // a chain of names, or a ring

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -217,5 +218,67 @@ func TestResolvConf(t *testing.T) {
 	f.path = path
 	if got := fmt.Sprint(f.upstreams()); got != "[192.0.2.53:53]" {
 		t.Errorf("upstreams %s", got)
+	}
+}
+
+// awayCache has nothing to tell until it is let go.
+type awayCache struct {
+	client.Cache
+	back chan struct{}
+}
+
+func (c awayCache) Subscribe(ctx context.Context, r *schema.Resource, fn func(client.Event)) error {
+	select {
+	case <-c.back:
+		return c.Cache.Subscribe(ctx, r, fn)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// After a restart while the API server is away names of the world are answered,
+// and those of the cluster are not denied.
+func TestServesWhileTheServerIsAway(t *testing.T) {
+	upstream := serve(t, world(), []netip.AddrPort{}) // stands for the world
+	l, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.LocalAddr().(*net.UDPAddr).AddrPort()
+	l.Close()
+	cache := awayCache{world().Cache(), make(chan struct{})}
+	s := New(Config{Cache: cache, Domain: "other.local", Addr: []netip.AddrPort{addr}, Upstreams: []netip.AddrPort{netip.MustParseAddrPort(upstream)}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	rcode := func(name string) int {
+		q := new(dns.Msg)
+		q.SetQuestion(name, dns.TypeA)
+		for deadline := time.Now().Add(15 * time.Second); ; {
+			r, _, err := (&dns.Client{Timeout: 5 * time.Second}).Exchange(q, addr.String())
+			if err == nil {
+				return r.Rcode
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	if got := rcode("web.shop.svc.cluster.local."); got != dns.RcodeSuccess {
+		t.Errorf("a name of the world: %s", dns.RcodeToString[got])
+	}
+	if got := rcode("web.shop.svc.other.local."); got != dns.RcodeServerFailure {
+		t.Errorf("a name of the cluster: %s", dns.RcodeToString[got])
+	}
+	close(cache.back)
+	<-s.Ready()
+	if got := rcode("web.shop.svc.other.local."); got != dns.RcodeSuccess {
+		t.Errorf("a name of the cluster when it is known: %s", dns.RcodeToString[got])
 	}
 }

@@ -31,6 +31,9 @@ type Image struct {
 	User      string
 	CreatedAt time.Time
 	Labels    map[string]string
+	// With are, of an image just pulled, the pod's credentials that the registry
+	// took; empty when it was pulled by those of the node, or by none.
+	With Credentials
 }
 
 // Credentials for a registry.

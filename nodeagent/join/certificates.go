@@ -117,10 +117,34 @@ func (m *Member) servingRequest() *x509.CertificateRequest {
 		return nil // nobody could ask for it
 	}
 	r := &x509.CertificateRequest{Subject: m.subject(), DNSNames: []string{m.cfg.NodeName}}
-	for _, h := range m.cfg.Hosts {
+	for _, h := range m.hosts() {
 		if ip := net.ParseIP(h); ip != nil {
 			r.IPAddresses = append(r.IPAddresses, ip)
 		}
 	}
 	return r
+}
+
+// hosts are the addresses that are asked for: those of this machine that are no
+// server's. No certificate is signed for one of those, and it needs none: the
+// server knows its nodes by name.
+func (m *Member) hosts() []string {
+	taken := map[string]bool{}
+	for _, at := range m.servers.snapshot() {
+		host, _, err := net.SplitHostPort(at)
+		if err != nil {
+			continue
+		}
+		if ip := net.ParseIP(host); host == "localhost" || ip.IsLoopback() {
+			return nil // the server is on this machine
+		}
+		taken[host] = true
+	}
+	var out []string
+	for _, h := range m.cfg.Hosts {
+		if !taken[h] {
+			out = append(out, h)
+		}
+	}
+	return out
 }

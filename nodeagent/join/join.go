@@ -197,7 +197,7 @@ func (m *Member) await(ctx context.Context) error {
 		}
 		why := m.why.get()
 		if why == nil && m.running()-began > m.pause {
-			why = errors.New("somebody must approve its CertificateSigningRequest")
+			why = errors.New("somebody must approve its CertificateSigningRequest (kubectl get csr); where the cluster has a node of this name already, delete that Node first")
 		}
 		if why != nil && subject(why) != said {
 			said = subject(why)

@@ -16,15 +16,12 @@ import (
 // maxSummary bounds an answer: a pod of one container is about 1 KiB.
 const maxSummary = 16 << 20
 
-// Fetcher asks nodes over HTTPS, as Config.Fetch. The client shows a
-// certificate that nodes let in, and knows theirs.
+// Fetcher asks nodes over HTTPS, as Config.Fetch: the host of a URL is the name
+// of its node. The client knows where that is and that it is the one who answers,
+// and shows a certificate that nodes let in.
 func Fetcher(client *http.Client) func(ctx context.Context, node *corev1.Node) (*statsapi.Summary, error) {
 	return func(ctx context.Context, node *corev1.Node) (*statsapi.Summary, error) {
-		host, err := address(node)
-		if err != nil {
-			return nil, err
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host+"/stats/summary?only_cpu_and_memory=true", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address(node)+"/stats/summary?only_cpu_and_memory=true", nil)
 		if err != nil {
 			return nil, fmt.Errorf("measure node %s: %w", node.Name, err)
 		}
@@ -49,16 +46,11 @@ func Fetcher(client *http.Client) func(ctx context.Context, node *corev1.Node) (
 	}
 }
 
-// address is where a node's agent listens.
-func address(node *corev1.Node) (string, error) {
-	for _, a := range node.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
-			port := int(node.Status.DaemonEndpoints.KubeletEndpoint.Port)
-			if port == 0 {
-				port = 10250
-			}
-			return net.JoinHostPort(a.Address, strconv.Itoa(port)), nil
-		}
+// address is where a node's agent listens: the client knows the nodes by name.
+func address(node *corev1.Node) string {
+	port := int(node.Status.DaemonEndpoints.KubeletEndpoint.Port)
+	if port == 0 {
+		port = 10250
 	}
-	return "", fmt.Errorf("measure node %s: it has no address of type InternalIP", node.Name)
+	return net.JoinHostPort(node.Name, strconv.Itoa(port))
 }

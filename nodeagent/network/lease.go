@@ -19,6 +19,8 @@ type lease struct {
 	Namespace string     `json:"namespace,omitempty"`
 	Name      string     `json:"name,omitempty"`
 	IP        netip.Addr `json:"ip"`
+	// Metadata says that the pod may reach link-local addresses off the node.
+	Metadata bool `json:"metadata,omitempty"`
 }
 
 // leases hands out the addresses of a range. Each lease is a file of its own,
@@ -59,7 +61,7 @@ func openLeases(dir string, cidr netip.Prefix, log *slog.Logger) (*leases, error
 		if err != nil {
 			log.Warn("dropped lease", "file", path, "err", err)
 			if err := os.Remove(path); err != nil {
-				return nil, err
+				log.Warn("remove lease", "file", path, "err", err)
 			}
 			continue
 		}
@@ -105,6 +107,29 @@ func (ls *leases) take(pod Pod) (lease, error) {
 	ls.hold(l)
 	ls.last = ip
 	return l, nil
+}
+
+// setMetadata notes whether a pod may reach link-local addresses.
+func (ls *leases) setMetadata(l lease, may bool) error {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l.Metadata = may
+	if err := ls.write(l); err != nil {
+		return fmt.Errorf("write lease of %s: %w", l.IP, err)
+	}
+	ls.hold(l)
+	return nil
+}
+
+// metadata are the addresses of the pods that may reach link-local addresses.
+func (ls *leases) metadata() []netip.Addr {
+	var out []netip.Addr
+	for _, l := range ls.all() {
+		if l.Metadata {
+			out = append(out, l.IP)
+		}
+	}
+	return out
 }
 
 // adopt records a lease that was found in a running namespace.

@@ -67,6 +67,9 @@ type Pod struct {
 	UID, Namespace, Name string
 	// HostNetwork pods share the node's network: nothing is made for them.
 	HostNetwork bool
+	// Metadata says whether the pod may reach link-local addresses off the node;
+	// nil: as before, and at first not.
+	Metadata *bool
 }
 
 // Attachment is a pod's place in the network.
@@ -126,14 +129,14 @@ func (n *Network) Setup(ctx context.Context) error {
 	if err := setupSysctls(n.cfg.Bridge); err != nil {
 		return fmt.Errorf("set kernel parameters: %w", err)
 	}
-	if err := setupRules(n.cfg); err != nil {
-		return fmt.Errorf("set packet rules: %w", err)
-	}
 	ls, err := openLeases(n.cfg.StateDir, n.cfg.PodCIDR, n.cfg.Log)
 	if err != nil {
 		return fmt.Errorf("open leases: %w", err)
 	}
 	n.leases = ls
+	if err := setupRules(n.cfg, ls.metadata()); err != nil {
+		return fmt.Errorf("set packet rules: %w", err)
+	}
 	return n.adopt()
 }
 
@@ -154,12 +157,13 @@ func (n *Network) adopt() error {
 			// Half made when the last process died, or of another range: no
 			// pod can be using it.
 			if err := removeNS(n.nsPath(uid)); err != nil {
-				return fmt.Errorf("remove namespace %s: %w", uid, err)
+				n.cfg.Log.Warn("remove namespace", "uid", uid, "err", err)
 			}
 			continue
 		}
 		if err := n.leases.adopt(lease{UID: uid, IP: addr}); err != nil {
-			return fmt.Errorf("adopt namespace %s: %w", uid, err)
+			n.cfg.Log.Warn("adopt namespace", "uid", uid, "err", err) // its pod is attached anew
+			continue
 		}
 		n.cfg.Log.Info("adopted pod network", "uid", uid, "ip", addr)
 	}
@@ -179,6 +183,11 @@ func (n *Network) Attach(ctx context.Context, pod Pod) (Attachment, error) {
 	l, err := n.leases.take(pod)
 	if err != nil {
 		return Attachment{}, fmt.Errorf("attach pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	if pod.Metadata != nil && l.Metadata != *pod.Metadata {
+		if err := n.allowMetadata(l, *pod.Metadata); err != nil {
+			return Attachment{}, fmt.Errorf("attach pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
 	}
 	if addr, err := podAddr(n.nsPath(pod.UID)); err == nil && addr == l.IP {
 		return n.attachment(l), nil
@@ -209,8 +218,14 @@ func (n *Network) Detach(ctx context.Context, uid string) error {
 		return fmt.Errorf("detach pod: bad UID %q", uid)
 	}
 	defer n.pods.lock(uid)()
-	if _, ok := n.leases.get(uid); !ok {
+	l, ok := n.leases.get(uid)
+	if !ok {
 		return nil
+	}
+	if l.Metadata { // the next pod of its address may not
+		if err := n.allowMetadata(l, false); err != nil {
+			return fmt.Errorf("detach pod %s: %w", uid, err)
+		}
 	}
 	if err := removeNS(n.nsPath(uid)); err != nil {
 		return fmt.Errorf("detach pod %s: remove namespace: %w", uid, err)

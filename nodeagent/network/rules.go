@@ -23,13 +23,17 @@ const tableName = "writ-network"
 //			ip saddr <pods here> ip daddr != <all pods> oifname != "writ0" masquerade }
 //		chain forward, output { type filter hook ... priority filter
 //			oifname != "lo" ip daddr <services> reject with icmp host-unreachable }
+//		set metadata { pods that may }
+//		chain metadata { type filter hook forward priority filter - 1
+//			iifname "writ0" ip daddr 169.254.0.0/16 ct direction original
+//			ip saddr != @metadata reject with icmp admin-prohibited }
 //	}
 //
-// What is still for a service address there belongs to no Service, and must not
-// wander out of the node. The first two undo what route_localnet opens: services of the node that
+// The last one is in metadata.go. What is still for a service address in the
+// chains before belongs to no Service, and must not wander out of the node. The first two undo what route_localnet opens: services of the node that
 // listen on 127.0.0.1 stay out of reach of pods. Replies to node ports on
 // 127.0.0.1 still have the bridge's address when they pass there.
-func setupRules(cfg Config) error {
+func setupRules(cfg Config, metadata []netip.Addr) error {
 	c, err := nftables.New()
 	if err != nil {
 		return err
@@ -54,6 +58,9 @@ func setupRules(cfg Config) error {
 	}
 	exprs = append(exprs, ifname(expr.MetaKeyOIFNAME, expr.CmpOpNeq, cfg.Bridge)...)
 	c.AddRule(&nftables.Rule{Table: t, Chain: post, Exprs: append(exprs, &expr.Masq{})})
+	if err := rejectMetadata(c, t, cfg.Bridge, metadata); err != nil {
+		return err
+	}
 	if cfg.ServiceCIDR.IsValid() {
 		rejectServices(c, t, cfg.ServiceCIDR)
 	}

@@ -43,7 +43,51 @@ func (n *Network) plug(l lease, ns netlink.NsFd) error {
 	if err := n.host.LinkSetHairpin(host, true); err != nil {
 		return fmt.Errorf("set hairpin of veth %s: %w", attrs.Name, err)
 	}
-	return fillPod(l.IP, gateway(n.cfg.PodCIDR))
+	if err := n.pin(host, l.IP); err != nil {
+		return err
+	}
+	if err := fillPod(l.IP, gateway(n.cfg.PodCIDR)); err != nil {
+		return err
+	}
+	return pinGateway(gateway(n.cfg.PodCIDR), n.bridge.Attrs().HardwareAddr)
+}
+
+// pinGateway tells a pod where the gateway is, from a thread that is in its
+// namespace: nobody but the node answers for it.
+func pinGateway(gw netip.Addr, mac net.HardwareAddr) error {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	eth0, err := h.LinkByName(podLink)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", podLink, err)
+	}
+	if err := h.NeighSet(&netlink.Neigh{LinkIndex: eth0.Attrs().Index, Family: unix.AF_INET, State: netlink.NUD_PERMANENT, IP: gw.AsSlice(), HardwareAddr: mac}); err != nil {
+		return fmt.Errorf("pin gateway: %w", err)
+	}
+	return nil
+}
+
+// pin tells the node where a pod's address is, for good: a pod that answers for
+// the address of another, or sends from its hardware address, is not believed.
+// (Ports are not isolated: where br_netfilter is loaded, what goes to a Service
+// passes from port to port.)
+func (n *Network) pin(host netlink.Link, ip netip.Addr) error {
+	if err := n.host.LinkSetLearning(host, false); err != nil {
+		return fmt.Errorf("stop learning at veth %s: %w", host.Attrs().Name, err)
+	}
+	mac := podMAC(ip)
+	for _, e := range []*netlink.Neigh{
+		{LinkIndex: host.Attrs().Index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER, State: netlink.NUD_NOARP, HardwareAddr: mac},
+		{LinkIndex: n.bridge.Attrs().Index, Family: unix.AF_INET, State: netlink.NUD_PERMANENT, IP: ip.AsSlice(), HardwareAddr: mac},
+	} {
+		if err := n.host.NeighSet(e); err != nil {
+			return fmt.Errorf("pin address %s to veth %s: %w", ip, host.Attrs().Name, err)
+		}
+	}
+	return nil
 }
 
 // fillPod sets up the inside of a pod's namespace, from a thread that is in it.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/writ-os/writ/nodeagent/admit"
 	"github.com/writ-os/writ/nodeagent/env"
 	"github.com/writ-os/writ/nodeagent/image"
 	"github.com/writ-os/writ/nodeagent/network"
@@ -39,11 +40,27 @@ func (w *worker) prepare(ctx context.Context) {
 	if w.sandbox.Since.IsZero() && len(w.containers) > 0 {
 		w.event(corev1.EventTypeNormal, eventSandboxChange, "Pod sandbox changed, it will be killed and re-created.")
 	}
+	fresh := len(w.containers) == 0 && (w.last.Phase == "" || w.last.Phase == corev1.PodPending)
 	w.op(func() func() {
-		att, next, err := w.makeReady(ctx, pod)
+		var refusal *admit.Refusal
+		var err error
+		if fresh && w.p.cfg.Admit != nil { // what runs already is left to run
+			refusal, err = w.p.cfg.Admit(ctx, pod)
+			err = failed(eventSandbox, "admit the pod", err)
+		}
+		var att network.Attachment
+		var next time.Time
+		if err == nil && refusal == nil {
+			att, next, err = w.makeReady(ctx, pod)
+		}
 		return func() {
 			w.busy = false
 			w.settle(err, pod)
+			if refusal != nil {
+				w.event(corev1.EventTypeWarning, refusal.Reason, refusal.Message)
+				w.kill(Verdict(*refusal))
+				return
+			}
 			if err == nil {
 				w.prepared, w.refreshAt = true, next
 				w.sandbox.IPs = addresses(att)
@@ -55,10 +72,14 @@ func (w *worker) prepare(ctx context.Context) {
 func (w *worker) makeReady(ctx context.Context, pod *corev1.Pod) (network.Attachment, time.Time, error) {
 	var att network.Attachment
 	var next time.Time
+	var metadata *bool
+	if !pod.Spec.HostNetwork && w.p.cfg.Metadata != nil {
+		metadata = w.p.cfg.Metadata(ctx, pod.Namespace)
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		att, err = w.p.cfg.Network.Attach(gctx, network.Pod{
-			UID: w.uid, Namespace: pod.Namespace, Name: pod.Name, HostNetwork: pod.Spec.HostNetwork,
+			UID: w.uid, Namespace: pod.Namespace, Name: pod.Name, HostNetwork: pod.Spec.HostNetwork, Metadata: metadata,
 		})
 		return failed(eventSandbox, "attach to the network", err)
 	})
@@ -194,18 +215,20 @@ func (w *worker) source(pod *corev1.Pod, ips []string) env.Source {
 }
 
 // refreshVolumes brings the files of a prepared pod up to date, when their
-// objects have changed or a token is due.
+// objects have changed or a token is due. It returns when to look again; zero
+// when there is nothing to bring up to date, or the end of an action will tell.
 func (w *worker) refreshVolumes(ctx context.Context) time.Time {
+	if w.p.cfg.Volumes == nil || !w.prepared || w.released || w.busy {
+		return time.Time{}
+	}
+	due := !w.refreshAt.IsZero() && !time.Now().Before(w.refreshAt)
 	w.mu.Lock()
 	outdated := w.outdated
-	w.mu.Unlock()
-	due := !w.refreshAt.IsZero() && !time.Now().Before(w.refreshAt)
-	if w.p.cfg.Volumes == nil || !w.prepared || w.released || w.busy || !(outdated || due) {
-		return w.refreshAt
-	}
-	w.mu.Lock()
 	w.outdated = false
 	w.mu.Unlock()
+	if !outdated && !due {
+		return w.refreshAt
+	}
 	w.busy = true
 	pod := w.pod
 	w.op(func() func() {
@@ -224,7 +247,8 @@ func (w *worker) refreshVolumes(ctx context.Context) time.Time {
 // release takes down what the pod's containers shared. Their records and logs
 // stay until the server has forgotten the pod.
 func (w *worker) release(ctx context.Context) {
-	w.busy = true
+	// Its volumes are going: nothing brings them up to date any more.
+	w.busy, w.prepared, w.refreshAt = true, false, time.Time{}
 	pod := w.pod
 	w.op(func() func() {
 		err := w.tearDown(ctx, pod)

@@ -70,9 +70,9 @@ func (w *worker) started(ctx context.Context, t *tracked, a Action, id string, e
 	case ReasonErrImagePull:
 		f.RetryAt = now.Add(min(backoffFirst<<min(t.failures, 8), backoffMax))
 	case ReasonRunContainerError, ReasonPostStartError:
-		f.RetryAt = now // the back-off of its exit counts
-		if id == "" {
-			f.RetryAt = now.Add(retry(t.failures))
+		// The back-off of its exit counts, and is never shorter than this.
+		if id != "" && t.failures == 0 {
+			f.RetryAt = now
 		}
 	}
 	t.failures++
@@ -171,6 +171,18 @@ func (s *starting) pull(ctx context.Context) (string, image.Image, error) {
 		return "", image.Image{}, &startError{ReasonErrImageNeverPull, msg}
 	}
 	if !must {
+		ok, err := cfg.Puller.Pulls.MayUse(ref, img, func() ([]image.Credentials, error) { return s.credentials(ctx, ref) })
+		if err != nil {
+			return "", image.Image{}, &startError{ReasonErrImagePull, err.Error()}
+		}
+		if !ok && s.policy() == corev1.PullNever {
+			msg := fmt.Sprintf("Container image %q is present with pull policy of Never but does not have the proper credentials to access the image", s.spec.Image)
+			s.event(corev1.EventTypeWarning, eventNeverPull, msg)
+			return "", image.Image{}, &startError{ReasonErrImageNeverPull, msg}
+		}
+		if !ok {
+			return s.fetch(ctx, ref) // what is there is not fetched again, but the registry is asked
+		}
 		s.event(corev1.EventTypeNormal, eventPulled, fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", s.spec.Image))
 		return ref, img, nil
 	}
@@ -230,6 +242,10 @@ func (s *starting) credentials(ctx context.Context, ref string) ([]image.Credent
 // config resolves all that the container's definition refers to.
 func (s *starting) config(ctx context.Context, ref string, img image.Image) (runtime.Spec, error) {
 	p, c := s.w.p, s.spec
+	if p.cfg.ServicesKnown != nil && !isStatic(s.pod) && !p.cfg.ServicesKnown() {
+		// Without KUBERNETES_SERVICE_HOST what finds the server by it never would.
+		return runtime.Spec{}, errors.New("services have not yet been read at least once, cannot construct envvars")
+	}
 	if p.cfg.Dir == "" {
 		return s.simulated(ref), nil
 	}
@@ -241,7 +257,7 @@ func (s *starting) config(ctx context.Context, ref string, img image.Image) (run
 	if s.target != "" && s.targetID == "" {
 		return runtime.Spec{}, fmt.Errorf("unable to find target container %v", s.target)
 	}
-	security, err := securityOf(s.pod, c, img)
+	security, err := p.security(s.pod, c, img)
 	if err != nil {
 		return runtime.Spec{}, err
 	}

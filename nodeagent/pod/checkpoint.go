@@ -15,6 +15,7 @@ import (
 
 	"github.com/writ-os/writ/nodeagent/crilog"
 	"github.com/writ-os/writ/nodeagent/runtime"
+	"github.com/writ-os/writ/nodeagent/volume"
 )
 
 // podFile is the pod as it was last seen, so that an agent that starts while
@@ -128,7 +129,7 @@ func (w *worker) purge(ctx context.Context) error {
 	if err := os.RemoveAll(w.p.podLogDir(w.pod)); err != nil {
 		return fmt.Errorf("remove logs: %w", err)
 	}
-	if err := os.RemoveAll(w.p.podDir(w.uid)); err != nil {
+	if err := volume.Remove(w.p.podDir(w.uid)); err != nil {
 		return fmt.Errorf("remove pod directory: %w", err)
 	}
 	return nil

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/nodeagent/admit"
 	"github.com/writ-os/writ/nodeagent/cgroup"
 	"github.com/writ-os/writ/nodeagent/image"
 	"github.com/writ-os/writ/nodeagent/network"
@@ -52,6 +54,9 @@ type Config struct {
 	Prober   probe.Prober
 	// Services returns the services of a namespace.
 	Services func(namespace string) []*corev1.Service
+	// ServicesKnown says that Services knows all there are; nil: always. No
+	// container but of a static pod starts before.
+	ServicesKnown func() bool
 	// Cgroups is nil where there are none.
 	Cgroups    Cgroups
 	CgroupRoot string // default "/kubepods"
@@ -62,7 +67,16 @@ type Config struct {
 	// MemoryCapacity and Allocatable of the node.
 	MemoryCapacity int64
 	Allocatable    corev1.ResourceList
-	Log            *slog.Logger
+	// Admit says why this node cannot give a pod what it asks for; nil when it
+	// can. An error is tried again. nil admits everything.
+	Admit func(ctx context.Context, pod *corev1.Pod) (*admit.Refusal, error)
+	// NoSeccompDefault runs containers that name no seccomp profile without one;
+	// otherwise they have RuntimeDefault, as with the kubelet's seccompDefault.
+	NoSeccompDefault bool
+	// Metadata says whether the pods of a namespace may reach link-local
+	// addresses off the node, nil when it is not known now; nil: none may.
+	Metadata func(ctx context.Context, namespace string) *bool
+	Log      *slog.Logger
 }
 
 // Pods runs all pods of a node.
@@ -75,7 +89,17 @@ type Pods struct {
 	mu      sync.Mutex
 	ctx     context.Context // of Run; nil before
 	workers map[string]*worker
+
+	held atomic.Uint64 // see Held
+	// Of tests: onRound is called before each round of a worker, wakeAt changes
+	// what one asks for.
+	onRound func(uid string)
+	wakeAt  func(time.Time) time.Time
 }
+
+// Held counts the times that a worker asked to be woken again at once though
+// its round had no effect, and was made to wait. On a sound node it is zero.
+func (p *Pods) Held() uint64 { return p.held.Load() }
 
 // New returns an empty set of pods; Run must be called for anything to happen.
 func New(cfg Config) *Pods {

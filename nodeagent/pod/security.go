@@ -12,6 +12,16 @@ import (
 	"github.com/writ-os/writ/nodeagent/runtime"
 )
 
+// security is that of a container on this node: one that names no seccomp
+// profile has the runtime's own, which a privileged one never has.
+func (p *Pods) security(pod *corev1.Pod, c *corev1.Container, img image.Image) (runtime.Security, error) {
+	s, err := securityOf(pod, c, img)
+	if s.Seccomp == "" && !p.cfg.NoSeccompDefault {
+		s.Seccomp = "RuntimeDefault"
+	}
+	return s, err
+}
+
 // securityOf joins the security contexts of a pod and a container; the
 // container's fields win.
 func securityOf(pod *corev1.Pod, c *corev1.Container, img image.Image) (runtime.Security, error) {
@@ -30,6 +40,7 @@ func securityOf(pod *corev1.Pod, c *corev1.Container, img image.Image) (runtime.
 		NoNewPrivileges:    sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation,
 		SupplementalGroups: slices.Clone(p.SupplementalGroups),
 		Seccomp:            seccompOf(or(sc.SeccompProfile, p.SeccompProfile)),
+		StrictGroups:       p.SupplementalGroupsPolicy != nil && *p.SupplementalGroupsPolicy == corev1.SupplementalGroupsPolicyStrict,
 		MaskedPathsOff:     sc.ProcMount != nil && *sc.ProcMount == corev1.UnmaskedProcMount,
 	}
 	if p.FSGroup != nil && !slices.Contains(s.SupplementalGroups, *p.FSGroup) {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/nodeagent/runtime"
+	"github.com/writ-os/writ/nodeagent/volume"
 )
 
 // faultShown is how long the reason of a failed pull is shown before
@@ -262,8 +263,11 @@ func mountsOf(spec *corev1.Container, st *corev1.ContainerStatus) {
 	for _, m := range spec.VolumeMounts {
 		ms := corev1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
 		if m.ReadOnly {
-			off := corev1.RecursiveReadOnlyDisabled
-			ms.RecursiveReadOnly = &off
+			mode := corev1.RecursiveReadOnlyDisabled
+			if r := m.RecursiveReadOnly; r != nil && (*r == corev1.RecursiveReadOnlyEnabled || *r == corev1.RecursiveReadOnlyIfPossible && volume.RecursiveReadOnly()) {
+				mode = corev1.RecursiveReadOnlyEnabled
+			}
+			ms.RecursiveReadOnly = &mode
 		}
 		st.VolumeMounts = append(st.VolumeMounts, ms)
 	}

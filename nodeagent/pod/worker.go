@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/writ-os/writ/controlplane/controller/pace"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -19,6 +20,8 @@ type worker struct {
 	wake    chan struct{}
 	results chan func() // of actions, run by the actor
 	ops     sync.WaitGroup
+	begun   int // operations, ever
+	guard   pace.Guard
 	purged  bool // nothing of the pod is left on this node
 
 	mu       sync.Mutex
@@ -122,13 +125,18 @@ func (w *worker) run(ctx context.Context) {
 	defer w.quit()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for {
+	for byClock := false; ; {
+		if w.p.onRound != nil {
+			w.p.onRound(w.uid)
+		}
+		begun := w.begun
 		wake, done := w.round(ctx)
 		if done {
 			w.purged = true
 			return
 		}
-		if !wake.IsZero() {
+		wake = w.pace(wake, !byClock || w.begun != begun)
+		if byClock = false; !wake.IsZero() {
 			timer.Reset(max(time.Until(wake), 0))
 		} else {
 			timer.Stop()
@@ -138,11 +146,25 @@ func (w *worker) run(ctx context.Context) {
 			return
 		case <-w.wake:
 		case <-timer.C:
+			byClock = true
 		case fn := <-w.results:
 			fn()
 		}
 		w.drain()
 	}
+}
+
+// pace returns when the worker may wake itself. One that asks to be woken again
+// and again though its rounds begin nothing is made to wait, and counted.
+func (w *worker) pace(wake time.Time, effect bool) time.Time {
+	if w.p.wakeAt != nil {
+		wake = w.p.wakeAt(wake)
+	}
+	wake, held := w.guard.Next(time.Now(), wake, effect)
+	if held {
+		w.p.held.Add(1)
+	}
+	return wake
 }
 
 // drain takes the results that are there, so that one round sees them all.
@@ -178,6 +200,7 @@ func (w *worker) quit() {
 
 // op runs something slow beside the actor; finish runs in the actor.
 func (w *worker) op(fn func() (finish func())) {
+	w.begun++
 	w.ops.Go(func() { w.results <- fn() })
 }
 

@@ -130,14 +130,16 @@ type Spec struct {
 type Security struct {
 	User, Group        *int64 // nil: the image's
 	SupplementalGroups []int64
-	RunAsNonRoot       bool
-	Privileged         bool
-	ReadOnlyRootFS     bool
-	NoNewPrivileges    bool
-	AddCapabilities    []string // without CAP_; "ALL" is all
-	DropCapabilities   []string
-	Seccomp            string // "", "Unconfined", "RuntimeDefault" or the path of a profile
-	MaskedPathsOff     bool   // procMount: Unmasked
+	// StrictGroups leaves out the groups that the image's /etc/group gives the user.
+	StrictGroups     bool
+	RunAsNonRoot     bool
+	Privileged       bool
+	ReadOnlyRootFS   bool
+	NoNewPrivileges  bool
+	AddCapabilities  []string // without CAP_; "ALL" is all
+	DropCapabilities []string
+	Seccomp          string // "", "Unconfined", "RuntimeDefault" or the path of a profile
+	MaskedPathsOff   bool   // procMount: Unmasked
 }
 
 // Resources are limits of a container. Zero means none.
@@ -164,6 +166,7 @@ const (
 type Mount struct {
 	HostPath, ContainerPath string
 	ReadOnly                bool
+	RecursiveReadOnly       bool        // also what is mounted below; with ReadOnly
 	Propagation             Propagation // "" is private
 }
 

@@ -59,10 +59,12 @@ func (s *Server) resources(w http.ResponseWriter, r *http.Request) {
 	serveMetrics(w, r, stats.Metrics{Summary: sum})
 }
 
-// metrics answers /metrics: this process, and how many pods and containers
-// there are, by upstream's names.
+// metrics answers /metrics: this process, how many pods and containers there
+// are, by upstream's names, and what others add.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
-	serveMetrics(w, r, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), population(s.cfg.Pods.List()))
+	serveMetrics(w, r, append([]prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), population(s.cfg.Pods.List()),
+	}, s.cfg.Metrics...)...)
 }
 
 func serveMetrics(w http.ResponseWriter, r *http.Request, from ...prometheus.Collector) {

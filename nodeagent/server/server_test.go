@@ -103,6 +103,8 @@ func TestWhoMayAsk(t *testing.T) {
 		{"/pods", nil, 401},
 		{"/pods", []string{"system:nodes"}, 403},
 		{"/pods", []string{"system:masters"}, 200},
+		{"/pods", []string{"system:writ:kubelet-clients"}, 200},
+		{"/containerLogs/shop/web/c", []string{"system:authenticated", "writ:viewers"}, 403},
 		{"/containerLogs/shop/web/c", nil, 401},
 	} {
 		if got := ask(t, s, c.path, c.who).Code; got != c.want {

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/pace"
 	"github.com/writ-os/writ/nodeagent/settings/disk"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -153,16 +154,24 @@ func (s *Settings) Run(ctx context.Context) error {
 	go func() { followed <- s.follow(ctx, ring) }()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	var guard pace.Guard
+	for byClock := false; ; {
 		select {
 		case err := <-followed:
 			return err // nil when ctx has ended
 		case <-wake:
+			byClock = false
 		case <-timer.C:
+			byClock = true
 		}
 		timer.Stop()
 		if wait := s.turn(ctx); wait > 0 {
-			timer.Reset(wait)
+			now := time.Now()
+			at, held := guard.Next(now, now.Add(wait), !byClock)
+			if held {
+				s.cfg.Log.Warn("settings are looked at too often", "wanted", wait, "wait", at.Sub(now))
+			}
+			timer.Reset(at.Sub(now))
 		}
 	}
 }

@@ -12,10 +12,16 @@ import (
 	"github.com/writ-os/writ/image/slot"
 )
 
+// errNoKeys is why an image is not taken on a machine that trusts nobody's.
+var errNoKeys = errors.New("this machine takes no image, as its node.yaml names nobody who may sign one: add imageKeys, or unsignedImages: true to take any, with a higher generation")
+
 // act does what was decided. What takes long becomes a job.
 func (u *Updater) act(ctx context.Context, o Observed, a Action) error {
 	switch a.Do {
 	case Fetch, Stage:
+		if len(u.cfg.Keys) == 0 && !u.cfg.Unsigned {
+			return errNoKeys
+		}
 		u.begin(ctx, o, a)
 		return nil
 	case Reboot:

@@ -24,8 +24,11 @@ type Config struct {
 	Slots  *slot.Slots
 	// Dir keeps the download and the record: it must outlive a reboot.
 	Dir string
-	// Keys, of which one must have signed a bundle; none asks for no signature.
+	// Keys, of which one must have signed a bundle. Without any no image is taken:
+	// whoever may write NodeImages and NodePools would be root of the machine.
 	Keys bundle.Keys
+	// Unsigned has images without a signature taken while there are no Keys.
+	Unsigned bool
 	// Arch of this machine; default that of the program.
 	Arch string
 	// HTTP fetches bundles. Default: a client without a limit of its own.

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller/pace"
 	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -102,16 +103,25 @@ func (u *Updater) Run(ctx context.Context) error {
 	defer u.stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	var guard pace.Guard
+	for byClock := false; ; {
 		select {
 		case err := <-followed:
 			return err // nil when ctx has ended
 		case <-wake:
+			byClock = false
 		case <-timer.C:
+			byClock = true
 		case r := <-u.jobDone():
 			u.finish(r)
+			byClock = false
 		}
-		timer.Reset(u.turn(ctx))
+		wait, now := u.turn(ctx), time.Now()
+		at, held := guard.Next(now, now.Add(wait), !byClock)
+		if held {
+			u.cfg.Log.Warn("the update is looked at too often", "wanted", wait, "wait", at.Sub(now))
+		}
+		timer.Reset(at.Sub(now))
 	}
 }
 
@@ -140,6 +150,9 @@ func (u *Updater) follow(ctx context.Context, wake chan<- struct{}) error {
 		default:
 		}
 	})
+	if ctx.Err() != nil {
+		return nil // it ended while it began
+	}
 	if err != nil {
 		return fmt.Errorf("follow node %s: %w", u.cfg.NodeName, err)
 	}

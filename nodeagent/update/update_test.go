@@ -155,7 +155,7 @@ func TestRebootWithdrawn(t *testing.T) {
 		}
 		s := c.machine.Slots(b)
 		done := make(chan error, 1)
-		cfg := Config{NodeName: "n1", Client: w.api, Cache: w.api.Cache(), Images: w.images, Slots: s, Dir: c.dir, Arch: "amd64",
+		cfg := Config{NodeName: "n1", Client: w.api, Cache: w.api.Cache(), Images: w.images, Slots: s, Dir: c.dir, Unsigned: true, Arch: "amd64",
 			HTTP: &http.Client{Transport: c.source}, Boot: time.Now(), Healthy: c.fine, Reboot: func(context.Context, string) error { return errors.New("no such unit") }}
 		go func() { done <- New(cfg).Run(ctx) }()
 		w.order("v5", "")
@@ -330,7 +330,7 @@ func TestStall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run(t, New(Config{NodeName: "n1", Client: w.api, Cache: w.api.Cache(), Images: w.images, Slots: c.machine.Slots(b), Dir: c.dir, Arch: "amd64",
+		run(t, New(Config{NodeName: "n1", Client: w.api, Cache: w.api.Cache(), Images: w.images, Slots: c.machine.Slots(b), Dir: c.dir, Unsigned: true, Arch: "amd64",
 			HTTP: &http.Client{Transport: transport}, Boot: time.Now(), Healthy: c.fine, Reboot: func(context.Context, string) error { return nil }}).Run)
 		w.order("v5", "")
 		w.await(v1alpha1.UpdateDownloading, "4.0.0")
@@ -449,4 +449,29 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%.20q: %+v, %v", text, r, err)
 		}
 	}
+}
+
+// Without keys and without leave to do without nothing is fetched, written or
+// rebooted into, and the node says why.
+func TestUnsignedImagesNeedLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := newComputer(w)
+		c.strict = true
+		run(t, c.life)
+		w.await(v1alpha1.UpdateIdle, "4.0.0")
+		before := c.entries()
+		w.order("v5", "")
+		time.Sleep(time.Hour) // of synctest
+		synctest.Wait()
+		if got := w.node()[v1alpha1.UpdateMessageAnnotation]; !strings.Contains(got, "names nobody who may sign one: add imageKeys, or unsignedImages: true") {
+			t.Errorf("message %q", got)
+		}
+		if n := c.source.requests(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+		if got := c.entries(); got != before {
+			t.Errorf("the loader has %s, and had %s", got, before)
+		}
+	})
 }

@@ -1,9 +1,12 @@
 package volume
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -19,29 +22,61 @@ func (m *Mounter) mountEmptyDir(pod *corev1.Pod, v *corev1.Volume) error {
 			size = v.EmptyDir.SizeLimit.Value()
 		}
 	}
+	switch medium {
+	case corev1.StorageMediumMemory:
+		return m.mountMemory(pod, dir, size)
+	case corev1.StorageMediumDefault:
+		return makeEmptyDir(dir, fsGroup(pod))
+	}
+	return fmt.Errorf("unknown storage medium %q", medium)
+}
+
+// makeEmptyDir makes a directory for all, unless it is there: then its mode and
+// owner are what the pod has made of them. It comes into being with its mode.
+func makeEmptyDir(dir string, gid *int64) error {
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	tmp := filepath.Join(filepath.Dir(dir), ".new."+filepath.Base(dir)) // no volume's name begins with a dot
+	if err := os.MkdirAll(tmp, 0o777); err != nil {
+		return err
+	}
+	if gid != nil {
+		if err := os.Chown(tmp, -1, int(*gid)); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(tmp, 0o777|setgid(gid)); err != nil { // past the umask
+		return err
+	}
+	return os.Rename(tmp, dir)
+}
+
+// setgid lets what is made in a directory have its group.
+func setgid(gid *int64) os.FileMode {
+	if gid == nil {
+		return 0
+	}
+	return os.ModeSetgid
+}
+
+// mountMemory mounts a tmpfs for all, unless it is there.
+func (m *Mounter) mountMemory(pod *corev1.Pod, dir string, size int64) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	switch medium {
-	case corev1.StorageMediumMemory:
-		if err := m.mountTmpfs(dir, size); err != nil {
-			return err
-		}
-	case corev1.StorageMediumDefault:
-	default:
-		return fmt.Errorf("unknown storage medium %q", medium)
-	}
-	if err := os.Chmod(dir, 0o777); err != nil { // past the umask
-		return err
-	}
+	options := []string{"mode=0777"}
 	if g := fsGroup(pod); g != nil {
-		return setGroup(dir, *g)
+		options = []string{"mode=2777", fmt.Sprintf("gid=%d", *g)}
 	}
-	return nil
+	if size > 0 {
+		options = append(options, fmt.Sprintf("size=%d", size))
+	}
+	return m.mountTmpfs(dir, options...)
 }
 
 // mountTmpfs mounts a tmpfs unless there is one.
-func (m *Mounter) mountTmpfs(dir string, size int64) error {
+func (m *Mounter) mountTmpfs(dir string, options ...string) error {
 	if m.cfg.Unprivileged {
 		return nil
 	}
@@ -52,11 +87,7 @@ func (m *Mounter) mountTmpfs(dir string, size int64) error {
 	if st.Type == unix.TMPFS_MAGIC && isMountPoint(dir) {
 		return nil
 	}
-	var opts string
-	if size > 0 {
-		opts = fmt.Sprintf("size=%d", size)
-	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, opts); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, strings.Join(options, ",")); err != nil {
 		return fmt.Errorf("mount tmpfs: %w", err)
 	}
 	return nil
@@ -75,13 +106,4 @@ func fsGroup(pod *corev1.Pod) *int64 {
 		return sc.FSGroup
 	}
 	return nil
-}
-
-// setGroup lets a group read and write a directory, and own what is made in
-// it.
-func setGroup(dir string, gid int64) error {
-	if err := os.Chown(dir, -1, int(gid)); err != nil {
-		return err
-	}
-	return os.Chmod(dir, 0o777|os.ModeSetgid)
 }

@@ -33,7 +33,7 @@ func (m *Mounter) mountFiles(ctx context.Context, pod *corev1.Pod, v *corev1.Vol
 		return time.Time{}, err
 	}
 	if v.ConfigMap == nil {
-		if err := m.mountTmpfs(dir, 0); err != nil {
+		if err := m.mountTmpfs(dir); err != nil {
 			return time.Time{}, err
 		}
 		if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -44,10 +46,23 @@ func (m *Mounter) Mounts(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 			}
 		}
 		ro := vm.ReadOnly || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
-		out = append(out, runtime.Mount{HostPath: path, ContainerPath: vm.MountPath, ReadOnly: ro, Propagation: propagation(vm.MountPropagation)})
+		out = append(out, runtime.Mount{HostPath: path, ContainerPath: vm.MountPath, ReadOnly: ro, Propagation: propagation(vm.MountPropagation),
+			RecursiveReadOnly: vm.ReadOnly && m.recursive(vm.RecursiveReadOnly)})
 	}
 	return out, nil
 }
+
+// recursive says whether a read-only mount is so with all that is mounted below
+// it. IfPossible is where the kernel can.
+func (m *Mounter) recursive(mode *corev1.RecursiveReadOnlyMode) bool {
+	return mode != nil && (*mode == corev1.RecursiveReadOnlyEnabled || *mode == corev1.RecursiveReadOnlyIfPossible && RecursiveReadOnly())
+}
+
+// RecursiveReadOnly says whether the kernel makes mounts read-only with all that
+// is mounted below (mount_setattr(2), Linux 5.12).
+var RecursiveReadOnly = sync.OnceValue(func() bool {
+	return !errors.Is(unix.MountSetattr(-1, "", unix.AT_EMPTY_PATH, &unix.MountAttr{}), unix.ENOSYS)
+})
 
 func find(pod *corev1.Pod, name string) *corev1.Volume {
 	for i := range pod.Spec.Volumes {
@@ -92,12 +107,12 @@ func (m *Mounter) subPath(pod *corev1.Pod, container string, index int, v *corev
 		return "", err
 	}
 	defer root.Close()
-	f, err := root.Open(sub)
+	f, err := openSub(volume, sub)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeSub(root, sub, fsGroup(pod)); err != nil {
+		if err = makeSub(root, sub); err != nil {
 			return "", err
 		}
-		f, err = root.Open(sub)
+		f, err = openSub(volume, sub)
 	}
 	if err != nil {
 		return "", err
@@ -116,24 +131,57 @@ func (m *Mounter) subPath(pod *corev1.Pod, container string, index int, v *corev
 	return target, nil
 }
 
-func makeSub(root *os.Root, sub string, gid *int64) error {
-	if err := root.MkdirAll(sub, 0o750); err != nil {
+// openSub names a path inside a volume without opening what is there: a FIFO
+// would wait for its other end, a device do whatever it does. Links that lead
+// out of the volume are refused by the kernel.
+func openSub(volume, sub string) (*os.File, error) {
+	dir, err := unix.Open(volume, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: volume, Err: err}
+	}
+	defer unix.Close(dir)
+	for tries := 0; ; tries++ {
+		fd, err := unix.Openat2(dir, sub, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
+		switch {
+		case err == nil:
+			return os.NewFile(uintptr(fd), filepath.Join(volume, sub)), nil
+		case errors.Is(err, unix.EXDEV):
+			return nil, fmt.Errorf("subPath %q leads out of the volume", sub)
+		case errors.Is(err, unix.EAGAIN) && tries < 100: // something was renamed just then
+		default:
+			return nil, &fs.PathError{Op: "open", Path: filepath.Join(volume, sub), Err: err}
+		}
+	}
+}
+
+// makeSub makes the directories of a subPath with the mode of the volume
+// itself, as the kubelet: where the volume passes on its group, they have it.
+func makeSub(root *os.Root, sub string) error {
+	fi, err := root.Stat(".")
+	if err != nil {
 		return err
 	}
-	if gid == nil {
-		return root.Chmod(sub, 0o755)
+	mode := fi.Mode() & (fs.ModePerm | fs.ModeSetgid)
+	path := ""
+	for part := range strings.SplitSeq(filepath.Clean(sub), "/") {
+		path = filepath.Join(path, part)
+		err := root.Mkdir(path, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = root.Chmod(path, mode)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err := root.Chown(sub, -1, int(*gid)); err != nil {
-		return err
-	}
-	return root.Chmod(sub, 0o775)
+	return nil
 }
 
 // makeTarget makes what is bound over, after taking away what an earlier
 // attempt has bound.
 func makeTarget(f *os.File, target string) error {
-	for unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil {
-	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
 		return err
 	}
@@ -141,7 +189,7 @@ func makeTarget(f *os.File, target string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(target); err != nil {
+	if err := Remove(target); err != nil {
 		return err
 	}
 	if fi.IsDir() {

@@ -22,6 +22,11 @@ type tokenEntry struct {
 	refresh time.Time
 }
 
+// tokenLeast is the least time between two tokens for one purpose. A server
+// whose clock is behind, or that gives out tokens that are old already, is not
+// asked again and again.
+const tokenLeast = time.Minute
+
 // get returns a token and when to renew it: after four fifths of its life, or
 // a day.
 func (c *tokenCache) get(ctx context.Context, m *Mounter, uid, namespace, account string, tr *authenticationv1.TokenRequest) (string, time.Time, error) {
@@ -49,7 +54,7 @@ func (c *tokenCache) get(ctx context.Context, m *Mounter, uid, namespace, accoun
 
 func refreshAt(now, expires time.Time) time.Time {
 	life := expires.Sub(now)
-	return now.Add(min(life*4/5, 24*time.Hour))
+	return now.Add(max(min(life*4/5, 24*time.Hour), tokenLeast))
 }
 
 func (c *tokenCache) forget(uid string) {

@@ -20,10 +20,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -158,57 +156,12 @@ func (m *Mounter) Path(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (
 func (m *Mounter) Unmount(_ context.Context, uid string) error {
 	m.tokens.forget(uid)
 	dir := m.podDir(uid)
-	if err := unmountBelow(dir); err != nil {
-		return fmt.Errorf("unmount volumes of pod %s: %w", uid, err)
-	}
 	for _, d := range []string{"volumes", "volume-subpaths"} {
-		if err := os.RemoveAll(filepath.Join(dir, d)); err != nil {
+		if err := Remove(filepath.Join(dir, d)); err != nil {
 			return fmt.Errorf("remove volumes of pod %s: %w", uid, err)
 		}
 	}
 	return nil
-}
-
-// unmountBelow unmounts everything mounted below a directory, the deepest
-// first, so that removing the directory removes nothing of the host.
-func unmountBelow(dir string) error {
-	mounts, err := mountsBelow(dir)
-	if err != nil {
-		return err
-	}
-	for i := len(mounts) - 1; i >= 0; i-- {
-		if err := unix.Unmount(mounts[i], unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("unmount %s: %w", mounts[i], err)
-		}
-	}
-	return nil
-}
-
-// mountsBelow lists mount points below a directory in the order in which they
-// were mounted.
-func mountsBelow(dir string) ([]string, error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) > 4 {
-			if p := unescape(f[4]); strings.HasPrefix(p, dir+"/") {
-				out = append(out, p)
-			}
-		}
-	}
-	return out, nil
-}
-
-// unescape undoes the octal escapes of mountinfo.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
 // checkHostPath makes what a hostPath may make, and checks its type.

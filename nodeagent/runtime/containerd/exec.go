@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,9 +46,9 @@ func (r *Runtime) Exec(ctx context.Context, id string, e runtime.ExecSpec) (int,
 		p.Env = append(slices.Clone(p.Env), "TERM=xterm")
 	}
 	// Callers may hand in one writer for both streams.
-	lock := &sync.Mutex{}
+	out := &output{}
 	in := &input{r: e.Stdin, done: make(chan struct{})}
-	streams := []io.Writer{locked{lock, e.Stdout}, locked{lock, e.Stderr}}
+	streams := []io.Writer{locked{out, e.Stdout}, locked{out, e.Stderr}}
 	opts := []cio.Opt{cio.WithStreams(nil, streams[0], streams[1]), cio.WithFIFODir(r.containerDir(id))}
 	if e.Stdin != nil {
 		opts[0] = cio.WithStreams(in, streams[0], streams[1])
@@ -59,7 +60,7 @@ func (r *Runtime) Exec(ctx context.Context, id string, e runtime.ExecSpec) (int,
 	if err != nil {
 		return 0, fmt.Errorf("exec in container %s: %w", id, err)
 	}
-	return r.runProcess(ctx, proc, e, in)
+	return r.runProcess(ctx, proc, e, in, out)
 }
 
 // input notes the end of what is read through it. The shim holds the pipe to a
@@ -78,10 +79,50 @@ func (i *input) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// outputIdle is how long the output of a command that has ended may bring
+// nothing new before it is cut off.
+const outputIdle = 10 * time.Second
+
+// awaitOutput waits for the output of a command that has ended. A process that
+// it left behind may hold the pipes for ever: what does not move for outputIdle
+// is given up, and so is all when ctx ends. count counts what has moved.
+func awaitOutput(ctx context.Context, wait func(), count func() uint64) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wait()
+	}()
+	for have := count(); ; {
+		idle := time.NewTimer(outputIdle)
+		select {
+		case <-done:
+			idle.Stop()
+			return nil
+		case <-ctx.Done():
+			idle.Stop()
+			return ctx.Err()
+		case <-idle.C:
+		}
+		now := count()
+		if now == have {
+			return fmt.Errorf("nothing more came for %s", outputIdle)
+		}
+		have = now
+	}
+}
+
+// output is where both streams of a command go.
+type output struct {
+	mu    sync.Mutex
+	moves atomic.Uint64 // writes begun and ended
+}
+
+func (o *output) count() uint64 { return o.moves.Load() }
+
 // locked writes to what others write to as well. Nothing is written to nil.
 type locked struct {
-	mu *sync.Mutex
-	w  io.Writer
+	*output
+	w io.Writer
 }
 
 func (l locked) Write(b []byte) (int, error) {
@@ -90,6 +131,8 @@ func (l locked) Write(b []byte) (int, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.moves.Add(1)
+	defer l.moves.Add(1)
 	if _, err := l.w.Write(b); err != nil {
 		// Whoever read it has gone. The command goes on, as with upstream's
 		// runtimes, and must not stall on a pipe that nobody empties.
@@ -99,7 +142,7 @@ func (l locked) Write(b []byte) (int, error) {
 }
 
 // runProcess runs it to its end. When ctx ends before, it is killed.
-func (r *Runtime) runProcess(ctx context.Context, proc ctrd.Process, e runtime.ExecSpec, in *input) (int, error) {
+func (r *Runtime) runProcess(ctx context.Context, proc ctrd.Process, e runtime.ExecSpec, in *input, out *output) (int, error) {
 	clean := context.WithoutCancel(ctx)
 	defer func() {
 		ctx, cancel := context.WithTimeout(clean, 10*time.Second)
@@ -117,7 +160,10 @@ func (r *Runtime) runProcess(ctx context.Context, proc ctrd.Process, e runtime.E
 	for {
 		select {
 		case s := <-exit:
-			proc.IO().Wait()
+			if err := awaitOutput(ctx, proc.IO().Wait, out.count); err != nil {
+				r.log.Info("output of a command is cut off: something that it left behind holds it open", "err", err)
+				proc.IO().Cancel()
+			}
 			if s.Error() != nil {
 				return 0, fmt.Errorf("wait for exec: %w", s.Error())
 			}

@@ -147,18 +147,26 @@ func (r *Runtime) adopt(ctx context.Context) error {
 		if rec == nil {
 			rec = recordOf(c)
 			if err := r.restore(rec); err != nil {
-				return err
+				// It is as one that never started; the next attempt is made anew.
+				r.log.Warn("restore container", "container", c.ID, "err", err)
 			}
 			r.mu.Lock()
 			r.containers[c.ID] = rec
 			r.mu.Unlock()
 		}
+		// One container in a bad state must not take the node away from all.
 		if err := r.adoptOne(ctx, rec, running[c.ID]); err != nil {
-			return err
+			if ctx.Err() != nil {
+				return err
+			}
+			r.log.Warn("adopt container", "container", c.ID, "pod", rec.get().PodNamespace+"/"+rec.get().PodName, "err", err)
 		}
 	}
 	if err := r.removeOrphans(ctx, known); err != nil {
-		return err
+		if ctx.Err() != nil {
+			return err
+		}
+		r.log.Warn("remove what is of no container", "err", err)
 	}
 	return r.forgetOthers(known)
 }
@@ -247,7 +255,7 @@ func (r *Runtime) forgetOthers(known map[string]bool) error {
 	for _, e := range entries {
 		if !known[e.Name()] {
 			if err := os.RemoveAll(r.containerDir(e.Name())); err != nil {
-				return fmt.Errorf("remove directory of a container that is gone: %w", err)
+				r.log.Warn("remove directory of a container that is gone", "container", e.Name(), "err", err)
 			}
 		}
 	}

@@ -155,16 +155,25 @@ func (r *Runtime) Pull(ctx context.Context, ref string, creds []image.Credential
 		return image.Image{}, err
 	}
 	var errs []error
-	for _, c := range slices.Concat(creds, r.endpoint(image.Registry(ref)).Credentials(ref), []image.Credentials{{}}) {
-		resolver := docker.NewResolver(docker.ResolverOptions{Hosts: r.hosts(ref, c)})
-		_, err := r.client.Pull(ctx, ref, ctrd.WithResolver(resolver), ctrd.WithPullUnpack,
+	for i, c := range slices.Concat(creds, r.endpoint(image.Registry(ref)).Credentials(ref), []image.Credentials{{}}) {
+		pctx, moves := watchPull(ctx, pullIdle)
+		resolver := docker.NewResolver(docker.ResolverOptions{Hosts: r.hostsWith(ref, c, moves.client)})
+		_, err := r.client.Pull(pctx, ref, ctrd.WithResolver(resolver), ctrd.WithPullUnpack,
 			ctrd.WithPullSnapshotter(r.snapshotter), ctrd.WithPullLabel(labelPulled, "true"))
+		moves.end()
 		if err == nil {
 			img, err := r.unpacked(ctx, ref)
 			if err != nil {
 				return image.Image{}, err
 			}
-			return img.Image, nil
+			out := img.Image
+			if i < len(creds) {
+				out.With = c
+			}
+			return out, nil
+		}
+		if why := context.Cause(pctx); ctx.Err() == nil && errors.Is(why, errPullStuck) {
+			err = why
 		}
 		errs = append(errs, fmt.Errorf("pull %s: %w", ref, err))
 		if ctx.Err() != nil {

@@ -25,9 +25,14 @@ func (r *Runtime) endpoint(host string) *image.Endpoint {
 // their order, and where none of them answers with it, at the registry itself.
 // That alone is shown the credentials; a mirror is shown its own.
 func (r *Runtime) hosts(ref string, creds image.Credentials) docker.RegistryHosts {
+	return r.hostsWith(ref, creds, func(c *http.Client) *http.Client { return c })
+}
+
+// hostsWith has what asks them changed.
+func (r *Runtime) hostsWith(ref string, creds image.Credentials, with func(*http.Client) *http.Client) docker.RegistryHosts {
 	return func(registry string) ([]docker.RegistryHost, error) {
 		e := r.endpoint(registry)
-		c := r.clients.of(registry, e, false)
+		c := with(r.clients.of(registry, e, false))
 		last, err := docker.ConfigureDefaultRegistries(
 			docker.WithClient(c), docker.WithAuthorizer(authorizer(c, creds)),
 			docker.WithPlainHTTP(func(host string) (bool, error) {
@@ -44,7 +49,7 @@ func (r *Runtime) hosts(ref string, creds image.Credentials) docker.RegistryHost
 				r.log.Warn("leave out mirror", "registry", registry, "err", err)
 				continue
 			}
-			r.authorize(&h, v1alpha1.MirrorHost(m), ref)
+			r.authorize(&h, v1alpha1.MirrorHost(m), ref, with)
 			out = append(out, h)
 		}
 		return append(out, last...), nil
@@ -53,12 +58,12 @@ func (r *Runtime) hosts(ref string, creds image.Credentials) docker.RegistryHost
 
 // authorize gives a mirror what is declared of its host. Without encryption it
 // is shown nothing.
-func (r *Runtime) authorize(h *docker.RegistryHost, host, ref string) {
+func (r *Runtime) authorize(h *docker.RegistryHost, host, ref string, with func(*http.Client) *http.Client) {
 	var e *image.Endpoint
 	if h.Scheme == "https" {
 		e = r.endpoint(host)
 	}
-	h.Client = r.clients.of(host, e, true)
+	h.Client = with(r.clients.of(host, e, true))
 	_, repo, _ := strings.Cut(ref, "/")
 	var creds image.Credentials
 	if all := e.Credentials(host + "/" + repo); len(all) > 0 {

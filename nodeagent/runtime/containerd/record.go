@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/containers"
+	"golang.org/x/sys/unix"
 
 	"github.com/writ-os/writ/nodeagent/runtime"
 )
@@ -170,13 +171,32 @@ func (r *Runtime) saveFacts(c runtime.Container) error {
 		return err
 	}
 	path := filepath.Join(r.containerDir(c.ID), "state.json")
-	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
-		return fmt.Errorf("save state of container %s: %w", c.ID, err)
+	err = os.WriteFile(path+".new", b, 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		_ = os.Remove(path + ".new")
+		err = overwrite(path, b)
+	}
+	if err != nil {
 		return fmt.Errorf("save state of container %s: %w", c.ID, err)
 	}
 	return nil
+}
+
+// overwrite writes to the place that a small file already has: on a full disk
+// there is no other.
+func overwrite(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.Truncate(int64(len(b)))
+	}
+	return errors.Join(err, f.Close())
 }
 
 // loadFacts reads what was saved. A container that never started has nothing.

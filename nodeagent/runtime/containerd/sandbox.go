@@ -24,6 +24,7 @@ const (
 	fileIPC   = "ipc"
 	fileUTS   = "uts"
 	fileShm   = "shm"
+	filePID   = "pid-"   // and the ID of a container: the PID namespace that others join
 	fileNet   = "netns"  // the path of the network namespace
 	filePause = "pause"  // the ID of the pause container
 	fileReady = "ready"  // everything is there
@@ -157,7 +158,13 @@ func (r *Runtime) RemoveSandbox(ctx context.Context, uid string) error {
 			return err
 		}
 	}
-	for _, name := range []string{fileIPC, fileUTS, fileShm} {
+	names := []string{fileIPC, fileUTS, fileShm}
+	if held, err := filepath.Glob(filepath.Join(dir, filePID+"*")); err == nil {
+		for _, h := range held {
+			names = append(names, filepath.Base(h))
+		}
+	}
+	for _, name := range names {
 		err := unix.Unmount(filepath.Join(dir, name), unix.MNT_DETACH)
 		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("unmount %s of sandbox %s: %w", name, uid, err)
@@ -207,13 +214,21 @@ func (r *Runtime) namespaces(uid string, pause bool, target string) ([]specs.Lin
 		if rec == nil || rec.get().State != runtime.Running {
 			return nil, fmt.Errorf("the sandbox's first process has ended")
 		}
-		ns.Path = fmt.Sprintf("/proc/%d/ns/pid", rec.get().Pid)
+		path, err := r.holdProcesses(uid, id, rec)
+		if err != nil {
+			return nil, err
+		}
+		ns.Path = path
 	} else if target != "" && !pause {
 		rec := r.record(target)
 		if rec == nil || rec.get().State != runtime.Running {
 			return nil, fmt.Errorf("the container whose processes are to be seen, %s, does not run", target)
 		}
-		ns.Path = fmt.Sprintf("/proc/%d/ns/pid", rec.get().Pid)
+		path, err := r.holdProcesses(uid, target, rec)
+		if err != nil {
+			return nil, err
+		}
+		ns.Path = path
 	}
 	return append(out, ns), nil
 }

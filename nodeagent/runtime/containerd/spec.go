@@ -167,6 +167,9 @@ func mounts(s *oci.Spec, c runtime.Spec, h host) {
 		opts := []string{"rbind", "rw"}
 		if m.ReadOnly {
 			opts[1] = "ro"
+			if m.RecursiveReadOnly {
+				opts[1] = "rro"
+			}
 		}
 		p := m.Propagation
 		if p == "" {

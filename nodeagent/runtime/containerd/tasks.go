@@ -155,6 +155,9 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 	}
 	rec.act.Lock()
 	defer rec.act.Unlock()
+	if err := r.logs.Drain(id); err != nil {
+		r.log.Warn("copy last output of container", "container", id, "err", err)
+	}
 	r.logs.Forget(id)
 	_, err = r.client.TaskService().Delete(ctx, &tasks.DeleteTaskRequest{ContainerID: id})
 	if err := errgrpc.ToNative(err); err != nil && !ending(err) {
@@ -216,8 +219,10 @@ func (r *Runtime) reap(ctx context.Context, id string) error {
 			return fmt.Errorf("delete task of container %s: %w", id, err)
 		}
 	}
+	// A full disk must not hold the pod: what cannot be copied now stays in the
+	// raw files, and is tried again when the container is removed.
 	if err := r.logs.Drain(id); err != nil {
-		return err
+		r.log.Warn("copy last output of container", "container", id, "err", err)
 	}
 	return r.ended(rec, func(c *runtime.Container) {
 		c.ExitCode = int(resp.Process.ExitStatus)
@@ -259,15 +264,15 @@ func lost(c *runtime.Container) {
 
 func (r *Runtime) ended(rec *record, how func(c *runtime.Container)) error {
 	c := rec.finish(how)
-	if err := r.saveFacts(c); err != nil {
-		return err
-	}
+	// The pod goes on whether or not it could be noted: without the note the next
+	// agent finds that the container has ended, not how.
+	err := r.saveFacts(c)
 	e := runtime.Event{PodUID: c.PodUID, ID: c.ID}
 	if rec.pause {
 		e.ID = ""
 	}
 	r.notify(e)
-	return nil
+	return err
 }
 
 // List returns the containers of a pod, or all. Pause containers are the

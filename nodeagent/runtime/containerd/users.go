@@ -116,7 +116,7 @@ func (u users) resolve(s runtime.Security, imageUser string) (specs.User, error)
 		}
 	}
 	for _, g := range u.group {
-		if login != "" && slices.Contains(g.members, login) {
+		if login != "" && !s.StrictGroups && slices.Contains(g.members, login) {
 			add(g.gid)
 		}
 	}

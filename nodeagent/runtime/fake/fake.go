@@ -407,6 +407,9 @@ func (r *Runtime) Pull(_ context.Context, ref string, creds []image.Credentials)
 	defer r.mu.Unlock()
 	img := image.Image{Ref: ref, ID: ref + "@sha256:0", Names: []string{ref}, Size: 1 << 20}
 	r.images[ref] = img
+	if len(creds) > 0 {
+		img.With = creds[0]
+	}
 	return img, nil
 }
 
