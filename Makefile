@@ -84,6 +84,8 @@ test: test-deps bin/kubectl bin/writ ## every test but the long ones of a booted
 	go vet ./...
 	PATH="$(CURDIR)/bin:$$PATH" CGO_ENABLED=1 go test -race -timeout 20m ./...
 	go test -count=1 -timeout 30m -run 'Kill|Model|History|Large|Gigabyte' ./controlplane/store ./controlplane/registry ./reconciler/source
+	go test -count=1 ./reconciler/sandbox
+	go test -count=1 -run Hostile ./reconciler/receive
 	go test -count=1 ./image/source ./image/root ./image/build
 	go test -count=1 ./ci/house
 	$(MAKE) --no-print-directory charts
@@ -102,6 +104,10 @@ fuzz: ## every fuzz target for FUZZTIME=30s each; FUZZ=./schema for those of a p
 .PHONY: charts
 charts: bin/writ ## Helm 4 and Kustomize, as libraries, against the API server
 	cd ci/clients/charts && go test -count=1 ./...
+
+.PHONY: adversary
+adversary: ## what those may do who have a stolen token, a node, a namespace, or may push: attempts on a real control plane
+	WRIT_ADVERSARY_LONG=1 go test -count=1 -timeout 20m -v ./ci/adversary
 
 .PHONY: e2e
 e2e: test-deps bin/kubectl bin/writ ## the story of a commit, on real parts, in a network namespace of its own

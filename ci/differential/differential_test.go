@@ -17,6 +17,7 @@ import (
 
 	"github.com/writ-os/writ/ci/differential/exchange"
 	"github.com/writ-os/writ/cmd/writ/cluster"
+	"github.com/writ-os/writ/controlplane/admission/podsecurity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
 )
 
@@ -130,6 +131,9 @@ func startServer(t *testing.T, dir string) exchange.Server {
 	addr := l.Addr().String()
 	_ = l.Close()
 	p := cluster.NewControlPlane(cluster.Config{DataDir: dir, Listen: addr, NodeName: "none", Still: true,
+		// Upstream's server reads the data, and enforces no Pod Security Standard
+		// where a namespace says nothing.
+		API: cluster.API{EncryptionFile: cluster.NoEncrypts, PodSecurity: &podsecurity.Config{}},
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -118,7 +118,7 @@ func gitopsSecrets(t *testing.T, g *gitops) {
 	// A file that age has encrypted as a whole takes its place.
 	os.Remove(filepath.Join(g.repo, "shop/password.yaml"))
 	g.seal(testdata, "shop/shop.yaml.age", "stringData: {password: "+nextPassword+"}")
-	said += g.must(g.bin("writ"), "plan", g.repo)
+	said += g.must(g.bin("writ"), "plan", g.repo, "--age-key", filepath.Join(testdata, "keys/one.agekey"))
 	said += g.publish(g.repo, "Another password")
 	g.reaches("cluster", g.head(g.repo), v1alpha1.CommitHealthy)
 	g.holds(nextPassword)

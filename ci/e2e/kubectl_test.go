@@ -22,6 +22,7 @@ func storyActs(t *testing.T, c *cluster, _ string) {
 		return c.kubectl(append([]string{admin, "-n", "scratch"}, args...)...)
 	}
 	k("create", "namespace", "scratch")
+	k("label", "namespace", "scratch", "pod-security.kubernetes.io/enforce=privileged") // debug adds SYS_PTRACE
 	k("create", "deployment", "web", "--image=writ.local/demo:v1", "--replicas=2", "--port=8080")
 	k("rollout", "status", "deploy/web", "--timeout=60s")
 

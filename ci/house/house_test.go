@@ -37,7 +37,7 @@ var rules = []struct {
 	{"controlplane/endpoint", []string{"schema", "controlplane/client"}},
 	{"controlplane/apiserver", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry", "controlplane/admission", "controlplane/auth", "controlplane/bootstrap", "controlplane/endpoint"}},
 	// How a node writes its own slots.
-	{"nodeagent/update", []string{"schema", "controlplane/client", "image/slot", "image/bundle"}},
+	{"nodeagent/update", []string{"schema", "controlplane/client", "controlplane/controller/pace", "image/slot", "image/bundle"}},
 	{"nodeagent", []string{"schema", "controlplane/client", "controlplane/controller"}},
 	{"reconciler", []string{"schema", "controlplane/client", "controlplane/controller"}},
 	{"image", []string{"schema"}},

@@ -37,7 +37,7 @@ func TestDamage(t *testing.T) {
 	p := newParts(t)
 	a, b := p.build(t, "1.0.0", bundle.Quick), p.build(t, "1.1.0", bundle.Quick)
 	where := a.disk(t)
-	configure(t, where, fmt.Sprintf("role: server\nnodeName: one\nrepository: {url: %q}\n", repo.url+"/git/cluster.git"))
+	configure(t, where, fmt.Sprintf("role: server\nunsignedImages: true\nnodeName: one\nrepository: {url: %q}\n", repo.url+"/git/cluster.git"))
 	second(t, where, a, b)
 
 	t.Run("whole", func(t *testing.T) {

@@ -78,7 +78,7 @@ func TestDisks(t *testing.T) {
 		"-drive", "file="+photos+",if=none,id=d2,format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=d2,serial=photos")
 
 	system := newParts(t).build(t, "1.0.0", bundle.Quick).disk(t)
-	configure(t, system, fmt.Sprintf("role: server\nnodeName: one\nrepository: {url: %q}\n", repo.url+"/git/cluster.git"))
+	configure(t, system, fmt.Sprintf("role: server\nunsignedImages: true\nnodeName: one\nrepository: {url: %q}\n", repo.url+"/git/cluster.git"))
 	var id string
 	for _, life := range []string{"first", "after a power cut"} {
 		t.Run(life, func(t *testing.T) {

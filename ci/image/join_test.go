@@ -44,13 +44,13 @@ func TestJoin(t *testing.T) {
 
 	link, one, two := freePort(t), v.disk(t), v.disk(t)
 	kubeconfig := filepath.Join(t.TempDir(), "admin.kubeconfig")
-	node := writeNode(t, fmt.Sprintf("role: server\nnodeName: one\nnodeIP: %s\nrepository: {url: %q}\ntoken: %s\n", addressOne, repo.url+"/git/cluster.git", agentToken)+
+	node := writeNode(t, fmt.Sprintf("role: server\nunsignedImages: true\nnodeName: one\nnodeIP: %s\nrepository: {url: %q}\ntoken: %s\n", addressOne, repo.url+"/git/cluster.git", agentToken)+
 		network(fmt.Sprintf("match: {mac: %q}, dhcp: true", macHost), fmt.Sprintf("match: {mac: %q}, addresses: [%s/24]", macOne, addressOne)))
 	begun, found, err := imagecmd.ConfigureFirst(one, node, imagecmd.Access{Kubeconfig: kubeconfig, Server: "https://" + addressOne + ":6443"})
 	if err != nil || len(found) > 0 {
 		t.Fatalf("%v, %v", found, err)
 	}
-	configure(t, two, fmt.Sprintf("role: agent\nnodeName: two\nnodeIP: %s\nserver: https://%s:6443\ntoken: %s\ncaHashes: [%q]\n", addressTwo, addressOne, agentToken, begun.CAHash)+
+	configure(t, two, fmt.Sprintf("role: agent\nunsignedImages: true\nnodeName: two\nnodeIP: %s\nserver: https://%s:6443\ntoken: %s\ncaHashes: [%q]\n", addressTwo, addressOne, agentToken, begun.CAHash)+
 		network(fmt.Sprintf("match: {mac: %q}, addresses: [%s/24]", macTwo, addressTwo)))
 
 	g := startOn(t, one, func(g *guest) []string {

@@ -41,7 +41,7 @@ func TestSecureBoot(t *testing.T) {
 	repo.write("readers.yaml", readers)
 	repo.publish("Let everybody read")
 	disk := v.disk(t)
-	configure(t, disk, fmt.Sprintf("role: server\nnodeName: one\nrepository: {url: %q}\n", repo.url+"/git/cluster.git"))
+	configure(t, disk, fmt.Sprintf("role: server\nunsignedImages: true\nnodeName: one\nrepository: {url: %q}\n", repo.url+"/git/cluster.git"))
 
 	t.Run("signed", func(t *testing.T) {
 		g := start(t, disk, uefi...)

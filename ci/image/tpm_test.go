@@ -105,7 +105,7 @@ func TestMeasuredBoot(t *testing.T) {
 
 // encrypted is the node.yaml of a server whose /var is.
 func encrypted(repo *repository, generation int) string {
-	return fmt.Sprintf("generation: %d\nrole: server\nnodeName: one\nencryption: {recoveryKey: %s}\nrepository: {url: %q}\n", generation, recoveryKey, repo.url+"/git/cluster.git")
+	return fmt.Sprintf("generation: %d\nrole: server\nunsignedImages: true\nnodeName: one\nencryption: {recoveryKey: %s}\nrepository: {url: %q}\n", generation, recoveryKey, repo.url+"/git/cluster.git")
 }
 
 // keptOut waits until the machine has said that its TPM does not open /var.

@@ -40,7 +40,7 @@ func TestUpdates(t *testing.T) {
 	first := repo.publish("Begin with the guestbook")
 
 	disk := a.disk(t)
-	configure(t, disk, fmt.Sprintf("role: server\nnodeName: one\nrepository: {url: %q}\n", repo.url+"/git/cluster.git"))
+	configure(t, disk, fmt.Sprintf("role: server\nunsignedImages: true\nnodeName: one\nrepository: {url: %q}\n", repo.url+"/git/cluster.git"))
 	g := start(t, disk, uefi...)
 	g.ready(10*time.Minute, "one")
 	g.commit(10*time.Minute, first, v1alpha1.CommitHealthy)
