@@ -14,6 +14,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/cli"
+	"github.com/writ-os/writ/reconciler/sandbox"
 )
 
 // defaultDataDir is where a cluster lives unless a flag says otherwise.
@@ -76,7 +77,7 @@ func (a *access) configOf(path string) (*rest.Config, error) {
 }
 
 func (a *access) options() cli.Options {
-	return cli.Options{JSON: a.output == "json", Markdown: a.output == "markdown", Repository: a.repository, Clone: a.clone,
+	return cli.Options{Sandbox: sandbox.New(sandbox.Config{}), JSON: a.output == "json", Markdown: a.output == "markdown", Repository: a.repository, Clone: a.clone,
 		Color: a.output == "text" && terminal() && os.Getenv("NO_COLOR") == ""}
 }
 

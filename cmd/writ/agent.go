@@ -12,16 +12,22 @@ import (
 )
 
 // nodeFlags are shared by everything that runs a node.
-type nodeFlags struct{ containerd string }
+type nodeFlags struct {
+	containerd       string
+	unsafeSysctls    []string
+	noSeccompDefault bool
+}
 
 // addNode adds the flags of a node.
 func (f *serverFlags) addNode(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.nodeFlags.containerd, "containerd", "", "`socket` of the containerd to use; default: an own one, started if need be")
+	cmd.Flags().StringSliceVar(&f.nodeFlags.unsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel `parameters` that pods of this node may set besides the safe ones, as kernel.msg*")
+	cmd.Flags().BoolVar(&f.nodeFlags.noSeccompDefault, "no-seccomp-default", false, "run containers that name no seccomp profile without one, instead of RuntimeDefault")
 }
 
 // node is what the flags say of this machine's node.
 func (f *serverFlags) node(cfg cluster.Config) cluster.NodeConfig {
-	return cluster.NodeConfig{Config: cfg, Containerd: f.nodeFlags.containerd}
+	return cluster.NodeConfig{Config: cfg, Containerd: f.nodeFlags.containerd, AllowedUnsafeSysctls: f.nodeFlags.unsafeSysctls, NoSeccompDefault: f.nodeFlags.noSeccompDefault}
 }
 
 func agentCommand() *cobra.Command {

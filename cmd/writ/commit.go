@@ -29,11 +29,11 @@ Exit code 0: clean, 1: findings, 2: wrong usage.`,
 			if err != nil {
 				return usage(err)
 			}
-			found, err := cli.CheckDir(cmd.Context(), dir[0], o)
+			found, warnings, err := cli.ReviewDir(cmd.Context(), dir[0], o)
 			if err != nil {
 				return usage(err)
 			}
-			return cmp.Or(cli.WriteFindings(cmd.OutOrStdout(), found, o), findings(len(found) > 0))
+			return cmp.Or(cli.WriteReview(cmd.OutOrStdout(), found, warnings, o), findings(len(found) > 0))
 		},
 	}
 	outputFlag(cmd, &a.output)
@@ -70,9 +70,10 @@ would create, change field by field, and delete, and what follows from it. It
 runs the code that applies, with the rules of the Repository (priorities, ignore,
 prune, deletions), stores nothing, and needs a viewer's rights.
 
-DIR is the root of the repository, or the folder that the cluster follows. What is
-encrypted is compared by its hash, or opened with --age-key; its values are not
-printed either way. With
+DIR is the root of the repository, or the folder that the cluster follows. What
+SOPS has encrypted is compared by its hash, or opened with --age-key; its values
+are not printed either way. A file that is encrypted as a whole (*.age) needs the
+key, or is a finding. With
 --base the folder is compared with a commit of its clone instead, and no cluster
 is needed: what a pull request changes.
 

@@ -26,7 +26,7 @@ func detached(ctx context.Context, cfg cluster.Config, asJSON bool, out io.Write
 		show.step("process", fmt.Sprintf("runs already (pid %d)", pid))
 		return ended(show, cfg)
 	}
-	if err := os.MkdirAll(cfg.DataDir, 0o755); err != nil { //nolint:gosec // viewer.kubeconfig is for everybody on the machine
+	if err := os.MkdirAll(cfg.DataDir, 0o755); err != nil { //nolint:gosec // what is secret in it has a mode of its own
 		return fmt.Errorf("make data directory: %w", err)
 	}
 	log, err := os.OpenFile(logFile(cfg), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

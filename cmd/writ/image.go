@@ -86,7 +86,7 @@ began; its form is abcdef.0123456789abcdef, and it should be drawn at random.
 Other tokens, and those of servers, are made by 'writ token create' while it runs.
 
 Without network every Ethernet interface asks by DHCP. Other fields: nodeName,
-hostname, nodeIP, listen, externalURL, timeServers, imageKeys, generation, and
+hostname, nodeIP, listen, externalURL, timeServers, imageKeys, unsignedImages, generation, and
 encryption with a recoveryKey: /var is made a volume whose key the TPM keeps.
 Exit code 0: written, 1: findings, 2: wrong usage.`,
 		Example: "  zstd -d writ-1.2.3-amd64.raw.zst -o disk.raw\n  writ image configure disk.raw node.yaml\n  writ image configure disk.raw first.yaml --kubeconfig admin.kubeconfig",

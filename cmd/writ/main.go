@@ -17,7 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-os/writ/cmd/writ/cluster"
-	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler"
+	"github.com/writ-os/writ/reconciler/sandbox"
 )
 
 // Exit codes: 0 done, 1 findings or failure, 2 wrong usage.
@@ -33,8 +34,8 @@ var errFindings = errors.New("findings")
 type usageError struct{ error }
 
 func main() {
-	if render.ServeChild() {
-		return // this process was a child of the renderer
+	if sandbox.Serve(reconciler.Functions()...) {
+		return // this process was a child that evaluates what others wrote
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := root().ExecuteContext(ctx)
@@ -95,7 +96,7 @@ Ask who wrote a field, where and when:      writ why deployment/web -n shop`,
 		&cobra.Group{ID: "cluster", Title: "Run a cluster:"},
 		&cobra.Group{ID: "commit", Title: "Work with commits:"},
 	)
-	for _, c := range []*cobra.Command{upCommand(), downCommand(), serverCommand(), agentCommand(), tokenCommand(), memberCommand(), logsCommand(), imageCommand()} {
+	for _, c := range []*cobra.Command{upCommand(), downCommand(), serverCommand(), agentCommand(), tokenCommand(), memberCommand(), backupCommand(), logsCommand(), imageCommand()} {
 		c.GroupID = "cluster"
 		cmd.AddCommand(c)
 	}

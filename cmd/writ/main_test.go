@@ -8,10 +8,16 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/writ-os/writ/reconciler"
+	"github.com/writ-os/writ/reconciler/sandbox"
 )
 
 // The scripts run this very program.
 func TestMain(m *testing.M) {
+	if sandbox.Serve(reconciler.Functions()...) {
+		return
+	}
 	testscript.Main(m, map[string]func(){"writ": main})
 }
 

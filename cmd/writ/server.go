@@ -18,6 +18,7 @@ import (
 
 	"github.com/writ-os/writ/cmd/writ/cluster"
 	"github.com/writ-os/writ/cmd/writ/memory"
+	"github.com/writ-os/writ/controlplane/controllers/nodeipam"
 )
 
 // serverFlags are shared by `up` and `server`.
@@ -26,7 +27,9 @@ type serverFlags struct {
 	nodeFlags
 	nodeIP   string
 	logLevel string
-	output   string
+	// clusterCIDR is not yet checked.
+	clusterCIDR string
+	output      string
 }
 
 // addCommon adds what every long-lived process takes.
@@ -37,6 +40,7 @@ func (f *serverFlags) addCommon(cmd *cobra.Command) {
 	fl.StringVar(&f.cfg.NodeName, "node-name", strings.ToLower(cmp.Or(host, "node")), "`name` of this machine in the cluster")
 	fl.StringVar(&f.nodeIP, "node-ip", "", "`address` of this machine for others; default: found")
 	fl.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	fl.StringVar(&f.clusterCIDR, "cluster-cidr", nodeipam.DefaultPodCIDR.String(), "IPv4 `range` of pod addresses, the same on every machine of the cluster")
 	outputFlag(cmd, &f.output)
 }
 
@@ -48,6 +52,7 @@ func (f *serverFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.cfg.ExternalURL, "external-url", "", "`URL` under which people reach this server, for links in notifications; default: where it listens, if others reach that")
 	fl.StringVar(&f.cfg.Name, "cluster-name", "", "`name` of this cluster in notifications and in the commit statuses of forges")
 	fl.StringVar(&f.cfg.PeerAddress, "peer-address", "", "`address` by which the other servers reach this one, host:port; default: --node-ip, port 2380")
+	fl.IntVar(&f.cfg.NodeCIDRMaskSize, "node-cidr-mask-size", nodeipam.DefaultNodeBits, "prefix `length` of a node's part of --cluster-cidr; the default has 1,024 parts of 254 addresses")
 	apiFlags(fl, &f.cfg.API)
 	r := &f.cfg.Repository
 	fl.StringVar(&r.URL, "repo", "", "Git repository to follow: https://, ssh://, file:// or a `directory`; default: the cluster serves its own")
@@ -74,6 +79,14 @@ func (f *serverFlags) config(log *slog.Logger) (cluster.Config, error) {
 			return cfg, usageError{fmt.Errorf("--node-ip: %w", err)}
 		}
 		cfg.NodeIP = ip
+	}
+	cidr, err := netip.ParsePrefix(f.clusterCIDR)
+	if err != nil {
+		return cfg, usageError{fmt.Errorf("--cluster-cidr: %w", err)}
+	}
+	cfg.ClusterCIDR = cidr
+	if err := cluster.CheckClusterCIDR(cidr, cmp.Or(cfg.NodeCIDRMaskSize, cidr.Bits())); err != nil {
+		return cfg, usageError{err}
 	}
 	dir, err := filepath.Abs(cfg.DataDir)
 	if err != nil {

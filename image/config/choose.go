@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/subtle"
+
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -35,6 +37,9 @@ type Choice struct {
 	// Ignored are the places whose files do not count although they say
 	// something else.
 	Ignored []Source
+	// Locked are the places whose files would count if they had the recovery key of
+	// the one that the machine has kept.
+	Locked []Source
 	// Found is false without any file.
 	Found bool
 }
@@ -43,7 +48,13 @@ type Choice struct {
 // one has a higher generation. A file with mistakes has no generation. The
 // files that a machine has taken its own from, with or without their secrets,
 // say nothing else.
-func Choose(sources []Source) Choice {
+//
+// On a machine whose /var is encrypted, or whose kept file asks for that, a later
+// file counts only with the recovery key of the kept one: whoever can put in a
+// stick, or write to the EFI system partition, would else have the machine follow a
+// repository of theirs. Without a recovery key, and while the kept file has
+// mistakes, as one whose sectors were tampered with would, nothing takes its place.
+func Choose(sources []Source, encrypted bool) Choice {
 	var out Choice
 	for _, s := range sources {
 		if len(s.Data) == 0 || blank(s.Data) {
@@ -52,6 +63,10 @@ func Choose(sources []Source) Choice {
 		n, findings := Parse(s.Where, s.Data)
 		if !out.Found {
 			out = Choice{Source: s, Node: n, Findings: findings, Found: true}
+			continue
+		}
+		if len(findings) == 0 && n.Generation > out.Node.Generation && out.locks(n, encrypted) {
+			out.Locked = append(out.Locked, s)
 			continue
 		}
 		if len(findings) == 0 && n.Generation > out.Node.Generation {
@@ -64,4 +79,21 @@ func Choose(sources []Source) Choice {
 		}
 	}
 	return out
+}
+
+// locks says whether the file of now keeps another one from taking its place.
+func (c Choice) locks(other Node, encrypted bool) bool {
+	if c.Kind != Kept || !encrypted && c.Node.Encryption == nil {
+		return false
+	}
+	kept, given := c.Node.recoveryKey(), other.recoveryKey()
+	return kept == "" || subtle.ConstantTimeCompare([]byte(kept), []byte(given)) != 1
+}
+
+// recoveryKey is that of the file; "" without one.
+func (n Node) recoveryKey() string {
+	if n.Encryption == nil {
+		return ""
+	}
+	return n.Encryption.RecoveryKey
 }

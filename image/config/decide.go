@@ -42,6 +42,9 @@ const (
 // ssh-keygen(1) has them.
 const ImageKeysFile = RunDir + "/image-signers"
 
+// UnsignedImagesFile is there on a machine that takes images without a signature.
+const UnsignedImagesFile = RunDir + "/unsigned-images"
+
 // Plan is what a configuration becomes on its machine.
 type Plan struct {
 	Hostname string
@@ -93,6 +96,10 @@ func Decide(n Node, facts Facts) Plan {
 	}
 	if len(n.ImageKeys) > 0 {
 		p.add(ImageKeysFile, signers(n.ImageKeys), 0o644)
+	}
+	if n.UnsignedImages {
+		p.add(UnsignedImagesFile, "", 0o644)
+		p.Warnings = append(p.Warnings, "this machine takes images that nobody has signed (unsignedImages): whoever may declare a NodeImage and a NodePool is root of it")
 	}
 	return p
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -76,6 +77,21 @@ func TestDecideServer(t *testing.T) {
 	}
 	if got := fs[ImageKeysFile]; !strings.HasPrefix(got, "release@example.com ssh-ed25519 AAAA") {
 		t.Errorf("signers: %s", got)
+	}
+}
+
+// Leave to take unsigned images is a file of its own, and is said at each start.
+func TestDecideUnsignedImages(t *testing.T) {
+	p := Decide(parsed(t, "role: server\nunsignedImages: true\n"), Facts{Name: "writ-1"})
+	if !slices.ContainsFunc(p.Files, func(f File) bool { return f.Path == UnsignedImagesFile }) || len(p.Warnings) != 1 {
+		t.Errorf("%+v %q", p.Files, p.Warnings)
+	}
+	p = Decide(parsed(t, "role: server\n"), Facts{Name: "writ-1"})
+	if slices.ContainsFunc(p.Files, func(f File) bool { return f.Path == UnsignedImagesFile || f.Path == ImageKeysFile }) {
+		t.Errorf("%+v", p.Files)
+	}
+	if _, findings := Parse("node.yaml", []byte("role: server\nunsignedImages: true\nimageKeys: [\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ7wHnR0b1yQ0m0m2Wc3H1m8mXr2mJ5pN4uX0J0Qm5mZ a@b\"]\n")); len(findings) == 0 {
+		t.Error("both at once are taken")
 	}
 }
 
@@ -156,9 +172,47 @@ func TestChoose(t *testing.T) {
 		{name: "a bad later one does not", sources: []Source{src(Kept, a), src(Boot, "generation: 9")}, kind: Kept, node: "a", ignored: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Choose(c.sources)
+			got := Choose(c.sources, false)
 			if got.Kind != c.kind || got.Found != (c.kind != "") || got.Node.NodeName != c.node || (len(got.Findings) > 0) != c.bad || len(got.Ignored) != c.ignored {
 				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// On an encrypted machine a stick, or the plain EFI system partition, does not take
+// the place of what is kept, whatever its generation, but with the recovery key.
+func TestChooseOnEncryptedMachine(t *testing.T) {
+	key, other := strings.Repeat("k", 32), strings.Repeat("o", 32)
+	with := func(generation int, key string) []byte {
+		return fmt.Appendf(nil, "role: server\nnodeName: mine\ngeneration: %d\nencryption: {recoveryKey: %s}\n", generation, key)
+	}
+	evil := []byte("role: server\nnodeName: evil\ngeneration: 1000\nrepository: {url: \"https://evil.example.com/x.git\"}\n")
+	for name, c := range map[string]struct {
+		kept      []byte
+		given     []byte
+		encrypted bool
+		wins      bool
+	}{
+		"a stick without a key":               {with(1, key), evil, true, false},
+		"with another key":                    {with(1, key), with(2, other), true, false},
+		"with the key":                        {with(1, key), with(2, key), true, true},
+		"an older one with the key":           {with(3, key), with(2, key), true, false},
+		"asks for encryption without a key":   {with(1, key), []byte("role: server\ngeneration: 9\nencryption: {}\n"), true, false},
+		"kept without a recovery key":         {[]byte("role: server\nencryption: {}\n"), evil, true, false},
+		"and the other without one too":       {[]byte("role: server\nencryption: {}\n"), []byte("role: server\ngeneration: 9\nencryption: {}\n"), true, false},
+		"kept asks, /var cannot be seen":      {with(1, key), evil, false, false},
+		"kept says nothing, /var is":          {[]byte("role: server\n"), evil, true, false},
+		"kept was tampered with":              {[]byte("role: server\nx\xf0\x01: {\n"), evil, true, false},
+		"a machine that is not encrypted":     {[]byte("role: server\n"), evil, false, true},
+		"the first start of an encrypted one": {nil, with(1, key), true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, kind := range []Kind{Credential, Boot, Volume, CommandLine} {
+				got := Choose([]Source{{Kept, "kept", c.kept}, {kind, "given", c.given}}, c.encrypted)
+				if (got.Kind == kind) != c.wins || got.Node.NodeName == "evil" && !c.wins {
+					t.Errorf("%s: %+v", kind, got)
+				}
 			}
 		})
 	}
@@ -236,7 +290,7 @@ func (d disks) boot(t *testing.T, halves int) (Choice, bool) {
 		}
 		return nil
 	}
-	c := Choose([]Source{{Kept, "var", data(Var, VarPath)}, {Boot, "esp", data(ESP, ESPPath)}})
+	c := Choose([]Source{{Kept, "var", data(Var, VarPath)}, {Boot, "esp", data(ESP, ESPPath)}}, false)
 	steps, err := Persist(c, data(ESP, ESPPath))
 	if err != nil {
 		t.Fatal(err)

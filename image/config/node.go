@@ -47,6 +47,9 @@ type Node struct {
 	// ImageKeys are the SSH public keys whose signature an update of this
 	// machine's image needs.
 	ImageKeys []string `json:"imageKeys,omitempty"`
+	// UnsignedImages has images taken without a signature, where there are no
+	// ImageKeys.
+	UnsignedImages bool `json:"unsignedImages,omitempty"`
 }
 
 // First says that the node begins a cluster.

@@ -32,6 +32,9 @@ func relate(w *walker, n Node, e ast.Expr) {
 			w.find("Required", locate(e, "token"), "", "is required of an agent: 'writ token create' on a server prints one, or it is that in the node.yaml of the first server")
 		}
 	}
+	if n.UnsignedImages && len(n.ImageKeys) > 0 {
+		w.find("Forbidden", locate(e, "unsignedImages"), "", "contradicts imageKeys, of which one must sign an image: leave one of them out")
+	}
 	if n.Network != nil {
 		for i, f := range n.Network.Interfaces {
 			relateInterface(w, f, i, e)

@@ -9,12 +9,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
 	"github.com/writ-os/writ/controlplane/admission"
+	"github.com/writ-os/writ/controlplane/admission/podsecurity"
 	"github.com/writ-os/writ/controlplane/apiserver/audit"
 	"github.com/writ-os/writ/controlplane/auth"
 	"github.com/writ-os/writ/controlplane/auth/basic"
 	"github.com/writ-os/writ/controlplane/auth/bootstrap"
 	"github.com/writ-os/writ/controlplane/auth/oidc"
 	"github.com/writ-os/writ/controlplane/auth/webhook"
+	"github.com/writ-os/writ/reconciler/page"
 )
 
 // API is what the API server's own flags say, with upstream's names. The zero
@@ -24,6 +26,9 @@ type API struct {
 	// NoAnonymous refuses requests without credentials, NoBootstrapTokens those
 	// of machines that join by a token.
 	NoAnonymous, NoBootstrapTokens bool
+	// PodSecurity is what namespaces that say nothing enforce, and which are exempt.
+	// nil: podsecurity.Baseline; the empty Config is upstream's default.
+	PodSecurity *podsecurity.Config
 	// NoProfiling does without /debug/pprof.
 	NoProfiling          bool
 	TokenFile, BasicFile string
@@ -42,6 +47,10 @@ type API struct {
 	Audit                             audit.Config
 	// EncryptionFile is an EncryptionConfiguration.
 	EncryptionFile string
+	// EventTTL is how long an Event is kept. 0: upstream's hour.
+	EventTTL time.Duration
+	// QuotaBackendBytes is how much the store may hold. 0: 8 GiB.
+	QuotaBackendBytes int64
 	// InsecurePort serves everybody on 127.0.0.1 as system:masters; 0 is off.
 	InsecurePort int
 	// MaxInFlight is how many requests run at once. 0: upstream's 600.
@@ -49,6 +58,9 @@ type API struct {
 	// FeatureGates switch on what Kubernetes has off by default.
 	FeatureGates map[string]bool
 }
+
+// EventTTL is how long upstream keeps an Event.
+const EventTTL = time.Hour
 
 // CBORGate is the one feature gate there is: clients may speak CBOR.
 const CBORGate = "CBORServingAndStorage"
@@ -69,6 +81,12 @@ func (a API) Check() error {
 	if (a.TLS.CertFile == "") != (a.TLS.KeyFile == "") {
 		return errors.New("--tls-cert-file and --tls-private-key-file are one certificate and its key: give both or none")
 	}
+	if a.EventTTL < 0 {
+		return fmt.Errorf("--event-ttl %v: must be a time, such as 1h", a.EventTTL)
+	}
+	if a.QuotaBackendBytes < 0 || a.QuotaBackendBytes > 0 && a.QuotaBackendBytes < 64<<20 {
+		return fmt.Errorf("--quota-backend-bytes %d: must be 0 or 64 MiB at least", a.QuotaBackendBytes)
+	}
 	for name := range a.FeatureGates {
 		if name != CBORGate {
 			return fmt.Errorf("--feature-gates: unrecognized feature gate: %s (there is %s)", name, CBORGate)
@@ -84,7 +102,7 @@ func (p *ControlPlane) authenticator(ctx context.Context) (*auth.Authenticator, 
 	if err := p.openCAs(ctx); err != nil {
 		return nil, err
 	}
-	cfg := auth.AuthenticatorConfig{CAs: p.clientCAs, Tokens: p.tokens, Anonymous: !a.NoAnonymous, TokenPaths: []string{"/git/"}}
+	cfg := auth.AuthenticatorConfig{CAs: p.clientCAs, Tokens: p.tokens, Anonymous: !a.NoAnonymous, TokenPaths: []string{"/git/", page.Prefix}}
 	if !a.NoBootstrapTokens {
 		cfg.Bootstrap = bootstrap.New(bootstrap.Config{Cache: p.registry.Cache(), Log: log})
 	}

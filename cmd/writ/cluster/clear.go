@@ -6,17 +6,15 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/writ-os/writ/nodeagent/cgroup"
 	"github.com/writ-os/writ/nodeagent/network"
 	"github.com/writ-os/writ/nodeagent/proxy"
 	"github.com/writ-os/writ/nodeagent/runtime/containerd"
+	"github.com/writ-os/writ/nodeagent/volume"
 )
 
 // clearLimit bounds Clear.
@@ -41,7 +39,7 @@ func Clear(ctx context.Context, dir string) (int, error) {
 	}
 	run := containerd.RunDir(own)
 	for _, d := range []string{filepath.Join(dir, "node"), run} {
-		if err := unmountBelow(d); err != nil {
+		if err := volume.UnmountBelow(d); err != nil {
 			return n, err
 		}
 	}
@@ -93,25 +91,4 @@ func removeContainers(ctx context.Context, own string) (n int, err error) {
 	stop()
 	_ = g.Wait() //nolint:errcheck // it was told to end
 	return n, nil
-}
-
-// unmountBelow takes away the volumes of pods that do not run any more.
-func unmountBelow(dir string) error {
-	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return fmt.Errorf("list mounts: %w", err)
-	}
-	var below []string
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4], dir+"/") {
-			below = append(below, f[4])
-		}
-	}
-	slices.Reverse(below) // what was mounted last goes first
-	for _, m := range below {
-		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil {
-			return fmt.Errorf("unmount %s: %w", m, err)
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"github.com/writ-os/writ/nodeagent/volume"
 	"net"
 	"net/netip"
 	"os"
@@ -97,7 +98,7 @@ func TestFieldManager(t *testing.T) {
 
 // What a volume of a pod leaves behind is found below the node's folder only.
 func TestUnmountBelowNothing(t *testing.T) {
-	if err := unmountBelow(t.TempDir()); err != nil {
+	if err := volume.UnmountBelow(t.TempDir()); err != nil {
 		t.Error(err)
 	}
 }

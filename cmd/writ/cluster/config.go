@@ -8,12 +8,15 @@
 package cluster
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/writ-os/writ/controlplane/controllers/nodeipam"
 )
 
 // Repository says which Git repository the cluster follows.
@@ -44,6 +47,11 @@ type Config struct {
 	NodeName string
 	// NodeIP is the address of this machine for others; invalid: found.
 	NodeIP netip.Addr
+	// ClusterCIDR is the range of pod addresses, the same on every machine.
+	// Default nodeipam.DefaultPodCIDR, 10.244.0.0/14.
+	ClusterCIDR netip.Prefix
+	// NodeCIDRMaskSize is the prefix length of one node's part of it. Default 24.
+	NodeCIDRMaskSize int
 	// PeerAddress is host:port by which other servers reach this one; "": the
 	// machine's address, port 2380.
 	PeerAddress string
@@ -68,7 +76,6 @@ type Config struct {
 
 // The addresses that every cluster begins with.
 var (
-	PodCIDR     = netip.MustParsePrefix("10.244.0.0/16")
 	ServiceCIDR = netip.MustParsePrefix("10.96.0.0/16")
 	APIService  = netip.MustParseAddr("10.96.0.1")
 	DNSService  = netip.MustParseAddr("10.96.0.10")
@@ -82,6 +89,30 @@ const RepositoryName = "cluster"
 
 func (c Config) file(parts ...string) string {
 	return filepath.Join(append([]string{c.DataDir}, parts...)...)
+}
+
+// podCIDR is the range of pod addresses.
+func (c Config) podCIDR() netip.Prefix {
+	if c.ClusterCIDR.IsValid() {
+		return c.ClusterCIDR
+	}
+	return nodeipam.DefaultPodCIDR
+}
+
+// CheckClusterCIDR says what is wrong with a range of pod addresses and the
+// size of a node's part of it.
+func CheckClusterCIDR(all netip.Prefix, mask int) error {
+	switch {
+	case !all.Addr().Is4():
+		return fmt.Errorf("--cluster-cidr %s: must be an IPv4 range", all)
+	case all != all.Masked():
+		return fmt.Errorf("--cluster-cidr %s: has bits beyond its prefix: did you mean %s", all, all.Masked())
+	case mask < all.Bits() || mask > 29:
+		return fmt.Errorf("--node-cidr-mask-size %d: must be from %d, the prefix of --cluster-cidr, to 29", mask, all.Bits())
+	case all.Overlaps(ServiceCIDR):
+		return fmt.Errorf("--cluster-cidr %s: overlaps the range of services, %s", all, ServiceCIDR)
+	}
+	return nil
 }
 
 func (c Config) step(step, detail string) {
@@ -101,6 +132,15 @@ func (c Config) port() uint16 {
 		return 6443
 	}
 	return uint16(n)
+}
+
+// portOf is the port of host:port; "" of what is none.
+func portOf(hostPort string) string {
+	_, port, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return ""
+	}
+	return port
 }
 
 // server is the URL under which this machine reaches the API server.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -19,16 +20,17 @@ import (
 
 	"github.com/writ-os/writ/cmd/writ/member"
 	"github.com/writ-os/writ/controlplane/admission"
+	"github.com/writ-os/writ/controlplane/admission/podsecurity"
 	admissionpolicy "github.com/writ-os/writ/controlplane/admission/policy"
 	"github.com/writ-os/writ/controlplane/apiserver"
 	"github.com/writ-os/writ/controlplane/apiserver/aggregate"
 	"github.com/writ-os/writ/controlplane/apiserver/audit"
 	"github.com/writ-os/writ/controlplane/apiserver/fairness"
+	"github.com/writ-os/writ/controlplane/apiserver/reach"
 	"github.com/writ-os/writ/controlplane/auth"
 	"github.com/writ-os/writ/controlplane/auth/bootstrap"
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
-	"github.com/writ-os/writ/controlplane/auth/policy"
 	"github.com/writ-os/writ/controlplane/auth/rbac"
 	"github.com/writ-os/writ/controlplane/auth/token"
 	"github.com/writ-os/writ/controlplane/client"
@@ -60,6 +62,7 @@ type ControlPlane struct {
 	// frontProxy is the CA by which this server calls other API servers.
 	frontProxy *pki.Authority
 	keeper     *pki.Keeper
+	way        *reach.Way
 	authz      *auth.Authorizer
 	tokens     *token.Authority
 	admission  *admission.Admission
@@ -111,6 +114,9 @@ func (p *ControlPlane) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	if err := p.cfg.checkFormat(); err != nil {
+		return err
+	}
 	if err := p.adopt(); err != nil {
 		return err
 	}
@@ -121,6 +127,9 @@ func (p *ControlPlane) Run(ctx context.Context) error {
 		return err
 	}
 	if err := p.noteBeginning(); err != nil {
+		return err
+	}
+	if err := p.chooseEncryption(time.Now()); err != nil {
 		return err
 	}
 	listeners, err := p.listeners(ctx)
@@ -136,29 +145,29 @@ func (p *ControlPlane) Run(ctx context.Context) error {
 	if err := p.openStore(ctx); err != nil {
 		return err
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.store.Run(ctx) })
-	g.Go(func() error {
+	l := newLayers(ctx)
+	l.store.Go(func() error { return p.store.Run(l.store.ctx) })
+	l.front.Go(func() error {
 		select {
 		case <-p.again:
 			return ErrAgain
-		case <-ctx.Done():
+		case <-l.front.ctx.Done():
 			return nil
 		}
 	})
-	if err := p.wire(ctx, listeners); err != nil {
-		return stop(g, err)
+	if err := p.wire(l.loops.ctx, listeners); err != nil {
+		return l.stop(err)
 	}
 	select {
 	case <-p.store.Ready():
-	case <-ctx.Done():
-		return g.Wait()
+	case <-l.front.ctx.Done():
+		return l.wait()
 	}
-	if err := p.serve(ctx, g); err != nil {
-		return stop(g, err)
+	if err := p.serve(l); err != nil {
+		return l.stop(err)
 	}
 	close(p.ready)
-	return g.Wait()
+	return l.wait()
 }
 
 // stop ends a group that has begun, for an error outside of it.
@@ -173,14 +182,16 @@ func (p *ControlPlane) openStore(ctx context.Context) (err error) {
 	m := store.NewMetrics()
 	p.reloads = reload.NewMetrics(p.cfg.NodeName)
 	p.metrics.MustRegister(m, p.reloads)
-	cfg := store.Config{Dir: p.cfg.file("store"), Log: p.log("store"), Resources: schema.Builtin.Stored(), Metrics: m}
+	cfg := store.Config{Dir: p.cfg.file("store"), Log: p.log("store"), Resources: schema.Builtin.Stored(), Metrics: m,
+		EventTTL: cmp.Or(p.cfg.API.EventTTL, EventTTL), QuotaBytes: p.cfg.API.QuotaBackendBytes}
 	if cfg.Members, err = p.storeMembers(); err != nil {
 		return err
 	}
 	if f := p.cfg.API.EncryptionFile; f != "" {
 		// The store writes until it has ended: what it encrypts with must live longer.
 		ctx = context.WithoutCancel(ctx)
-		if p.encryption, err = encryption.Open(ctx, encryption.Config{File: f, ServerID: p.cfg.NodeName, Metrics: p.reloads, Log: p.log("encryption")}); err != nil {
+		if p.encryption, err = encryption.Open(ctx, encryption.Config{File: f, ServerID: p.cfg.NodeName, Metrics: p.reloads, Log: p.log("encryption"),
+			Changed: func() { p.store.Reread() }}); err != nil {
 			return err
 		}
 		if err := p.encryption.Check(ctx); err != nil {
@@ -218,7 +229,8 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 	if err != nil {
 		return err
 	}
-	p.top = p.newTop(toNodes)
+	p.way = reach.New(reach.Config{TLS: toNodes, Hosts: p.nodeHosts, Barred: p.barred})
+	p.top = p.newTop()
 	p.toServers, p.asServer = p.newToServers(p.frontProxyCertificate), p.newToServers(p.ownCertificate)
 	if p.cfg.BuiltIn() {
 		p.remote = p.newRemote()
@@ -240,7 +252,7 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 		Authenticator: authn, Authorizer: p.authz, Tokens: p.tokens, TokenReader: auth.Reviewer{Authenticator: authn}, Rules: p.authz,
 		Listeners: listeners, TLS: auth.TLSConfig(certificate, p.clientCAs, p.frontProxy, p.proxyCAs), Socket: p.cfg.file("writ.sock"),
 		CBOR: p.cfg.API.FeatureGates[CBORGate], Profiling: !p.cfg.API.NoProfiling,
-		NodeTLS: toNodes, Mounts: slices.Concat(p.gitMounts(), p.pages(), p.servers(), p.replicas()), Metrics: p.metrics, Log: p.log("apiserver"),
+		Way: p.way, Mounts: slices.Concat(p.gitMounts(), p.pages(), p.servers(), p.replicas()), Metrics: p.metrics, Log: p.log("apiserver"),
 		Checks: p.checks(),
 		Documents: []apiserver.Document{
 			{Path: token.JWKSPath, ContentType: "application/jwk-set+json", Read: p.tokens.JWKS},
@@ -264,48 +276,45 @@ func (p *ControlPlane) gates(ctx context.Context) error {
 	if err := p.followAuthorization(ctx, chain); err != nil {
 		return err
 	}
-	a := p.cfg.API
+	a, security := p.cfg.API, podsecurity.Baseline()
+	if a.PodSecurity != nil {
+		security = *a.PodSecurity
+	}
 	p.admission = admission.New(admission.Config{
 		Cache: p.registry.Cache(), Catalog: &p.catalog, Roles: p.authz.RBAC, Authorizer: p.authz, ResolveService: p.resolve,
-		Enable: a.EnableAdmission, Disable: a.DisableAdmission, Metrics: p.metrics, Log: p.log("admission"),
+		Enable: a.EnableAdmission, Disable: a.DisableAdmission, PodSecurity: security, Metrics: p.metrics, Log: p.log("admission"),
 	})
 	p.registry.SetAdmission(append([]registry.Admission{crd.Admission{}}, p.admission.Plugins()...)...)
-	if a.Audit.PolicyFile != "" || a.Audit.LogPath != "" {
-		if p.audit, err = audit.New(a.Audit); err != nil {
-			return err
-		}
+	if a.Audit.LogPath != audit.Off {
+		p.audit, err = audit.New(a.Audit.In(p.cfg.file("audit.log")))
 	}
-	return nil
+	return err
 }
 
 // serve brings what the cluster stands on into the store, and then starts
 // everything that reads it.
-func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
+func (p *ControlPlane) serve(l *layers) error {
 	p.cfg.step("API server", p.cfg.server())
+	// What is waited for here ends with the front.
+	starting, ctx, g := l.front.ctx, l.loops.ctx, l.loops
 	g.Go(func() error { return p.authz.Run(ctx) })
 	g.Go(func() error { return p.admission.Run(ctx) })
 	g.Go(func() error { return p.audit.Run(ctx) })
 	g.Go(func() error { return p.definitions.Run(ctx) })
-	if err := policy.Ensure(ctx, p.as(identity.APIServer)); err != nil {
-		return fmt.Errorf("write the cluster's own objects: %w", err)
-	}
-	if err := p.ground(ctx); err != nil {
-		return fmt.Errorf("write the cluster's own objects: %w", err)
-	}
-	if err := p.seedToken(ctx); err != nil {
+	if err := p.layWhenReadable(starting, g.Group); err != nil {
 		return err
 	}
 	select {
 	case <-p.definitions.Ready():
-	case <-ctx.Done():
+	case <-starting.Done():
 		return nil
 	}
 	if err := p.keeper.WriteAll(); err != nil {
 		return err
 	}
-	p.follow(ctx, g)
+	p.follow(ctx, g.Group)
 	g.Go(func() error { return p.keeper.Run(ctx) })
-	g.Go(func() error { return p.api.Run(ctx) })
+	l.front.Go(func() error { return p.api.Run(l.front.ctx) })
 	g.Go(func() error { return p.aggregator.Run(ctx) })
 	g.Go(func() error {
 		return fairness.Run(ctx, p.limiter, fairness.Config{Client: p.as(identity.APIServer), Cache: p.registry.Cache(), Log: p.log("fairness")})
@@ -314,7 +323,7 @@ func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
 		g.Go(func() error { return p.encryption.Run(ctx) })
 	}
 	if p.cfg.API.InsecurePort != 0 {
-		g.Go(func() error { return p.serveInsecure(ctx) })
+		l.front.Go(func() error { return p.serveInsecure(l.front.ctx) })
 	}
 	if p.cfg.Still {
 		return nil
@@ -336,9 +345,12 @@ func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
 		}
 		return nil
 	}
+	if p.store.Unreadable() != nil {
+		return nil // it serves, and says what it lacks
+	}
 	select {
 	case <-p.acting:
-	case <-ctx.Done():
+	case <-starting.Done():
 	}
 	return nil
 }
@@ -347,8 +359,8 @@ func (p *ControlPlane) serve(ctx context.Context, g *errgroup.Group) error {
 func (p *ControlPlane) loops(ctx context.Context, g *errgroup.Group, metrics prometheus.Registerer) {
 	cm := p.as(user.KubeControllerManager)
 	g.Go(func() error {
-		return controllers.Run(ctx, controllers.Config{Client: cm, Cache: p.registry.Cache(), Catalog: &p.catalog, CA: p.authority.CAPEM(), PodCIDR: PodCIDR,
-			Server: p.toldTo(p.cfg.hostAddress()), ServerInside: p.inside(),
+		return controllers.Run(ctx, controllers.Config{Client: cm, Cache: p.registry.Cache(), Catalog: &p.catalog, CA: p.authority.CAPEM(), PodCIDR: p.cfg.podCIDR(), NodeCIDRMaskSize: p.cfg.NodeCIDRMaskSize,
+			Server: p.toldTo(p.cfg.hostAddress()), ServerInside: p.inside(), Servers: p.serverURLs, ServersAgain: p.endpointsAgain(),
 			Certificates: p.certificates(), Tokens: controllers.Tokens{Legacy: p.tokens.Legacy, Signed: bootstrap.Signed, Expired: bootstrap.Expired},
 			PolicyStatus: admissionpolicy.NewStatus(admissionpolicy.StatusConfig{
 				Cache: p.registry.Cache(), Client: cm, Catalog: &p.catalog, Schemas: admissionpolicy.OpenAPI(p.api.OpenAPIV3), Log: p.log("admission")}),
@@ -423,11 +435,11 @@ func (p *ControlPlane) toldTo(machine netip.Addr) string {
 }
 
 // firstGateway is the first address of the first node's pod range.
-func firstGateway() netip.Addr { return PodCIDR.Addr().Next() }
+func (c Config) firstGateway() netip.Addr { return c.podCIDR().Addr().Next() }
 
 // hosts are the names besides the usual ones in the serving certificate.
 func (p *ControlPlane) hosts() []string {
-	hosts := []string{p.cfg.NodeName, firstGateway().String()}
+	hosts := []string{p.cfg.NodeName, p.cfg.firstGateway().String()}
 	if host, _, err := net.SplitHostPort(p.cfg.Listen); err == nil && host != "" {
 		hosts = append(hosts, host)
 	}

@@ -13,7 +13,7 @@ import (
 func (c Config) credentials() []pki.File {
 	server := c.server()
 	return []pki.File{
-		{Path: c.ViewerKubeconfig(), Server: server, Mode: 0o644,
+		{Path: c.ViewerKubeconfig(), Server: server,
 			Client: pki.Client{User: identity.Viewer, Groups: []string{identity.ViewersGroup}}},
 		{Path: c.AdminKubeconfig(), Server: server,
 			Client: pki.Client{User: identity.Admin, Groups: []string{user.SystemPrivilegedGroup}, TTL: pki.BreakGlass}},
@@ -24,11 +24,16 @@ func (c Config) credentials() []pki.File {
 	}
 }
 
-// nodeTLS is how the server calls node agents.
+// nodeTLS is how the server calls node agents: by a certificate that opens them
+// and nothing else.
 func nodeTLS(a *pki.Authority) (*tls.Config, error) {
-	pair, err := a.IssueClient(pki.Client{User: identity.KubeletClient, Groups: []string{user.SystemPrivilegedGroup}})
+	pair, err := a.IssueClient(pki.Client{User: identity.KubeletClient, Groups: []string{identity.KubeletClientsGroup}})
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: a.Pool(), Certificates: []tls.Certificate{pair.TLS()}}, nil
+	pool, err := a.NodePool()
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{pair.TLS()}}, nil
 }

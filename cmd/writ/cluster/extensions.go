@@ -56,11 +56,11 @@ func (p *ControlPlane) newAggregator() *aggregate.Aggregator {
 }
 
 // newTop is what kubectl top asks: the nodes' figures.
-func (p *ControlPlane) newTop(toNodes *tls.Config) *metricsapi.API {
+func (p *ControlPlane) newTop() *metricsapi.API {
 	return metricsapi.New(metricsapi.Config{
 		Nodes: func() []*corev1.Node { return client.CachedList[*corev1.Node](p.registry.Cache(), "") },
 		Pods:  func(ns string) []*corev1.Pod { return client.CachedList[*corev1.Pod](p.registry.Cache(), ns) },
-		Fetch: metricsapi.Fetcher(&http.Client{Timeout: nodeTimeout, Transport: &http.Transport{TLSClientConfig: toNodes, DisableCompression: true}}),
+		Fetch: metricsapi.Fetcher(&http.Client{Timeout: nodeTimeout, Transport: p.way.Nodes}),
 		Log:   p.log("metrics"),
 	})
 }
@@ -120,7 +120,8 @@ func (p *ControlPlane) ensure(ctx context.Context, c *client.LocalClient, object
 
 // certificates is the authority as the controllers of requests need it.
 func (p *ControlPlane) certificates() controllers.Certificates {
-	return controllers.Certificates{Sign: p.authority.SignRequest, Node: pki.NodeClient, Allowed: p.mayRequest, Serving: pki.NodeServing}
+	return controllers.Certificates{Sign: p.authority.SignRequest, Node: pki.NodeClient, Allowed: p.mayRequest, Serving: pki.NodeServing,
+		Barred: p.barredHost, Reserved: identity.ReservedNode, Server: p.isServer}
 }
 
 // mayRequest says whether the asker of a certificate may create requests that

@@ -13,7 +13,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler"
-	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/source"
 	"github.com/writ-os/writ/reconciler/webhook"
 	"github.com/writ-os/writ/schema"
@@ -22,7 +22,7 @@ import (
 
 // opener makes the followers of the Repository objects that Git declares.
 type opener struct {
-	sandbox *render.Sandbox
+	sandbox *sandbox.Sandbox
 	dir     string // of the clones
 	client  client.Backend
 	catalog *schema.Live

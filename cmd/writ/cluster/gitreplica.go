@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/writ-os/writ/controlplane/admission"
 	"github.com/writ-os/writ/controlplane/apiserver"
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
@@ -40,7 +41,7 @@ const (
 	replicaLook   = 15 * time.Second
 )
 
-var refsObject = schema.Key{Namespace: metav1.NamespaceSystem, Name: "writ-git-" + RepositoryName}
+var refsObject = schema.Key{Namespace: metav1.NamespaceSystem, Name: admission.GitRefs + RepositoryName}
 
 // newRemote is the built-in remote, for as long as the process runs. What it
 // asks about pushes is asked of whatever leads.
@@ -48,6 +49,7 @@ func (p *ControlPlane) newRemote() *receive.Remote {
 	c := p.as(identity.Reconciler)
 	cfg := receive.Config{Dir: p.cfg.file("git"), Names: []string{RepositoryName}, Branch: p.cfg.Repository.branch(),
 		Rules:       func(string) []receive.Rule { return pushRules(c.Cache()) },
+		MayFetch:    p.mayFetch,
 		Credentials: opener{client: c}.auth,
 		Mirrored: func() {
 			if git := p.git.Load(); git != nil {
@@ -203,7 +205,7 @@ func (p *ControlPlane) replicas() []apiserver.Mount {
 	if p.member == nil || p.remote == nil {
 		return nil
 	}
-	remote := http.StripPrefix(replicaPrefix, p.remote)
+	remote := http.StripPrefix(replicaPrefix, p.remote.Replica())
 	return []apiserver.Mount{{Prefix: replicaPrefix + "/", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u, ok := request.UserFrom(r.Context())
 		switch {

@@ -22,11 +22,20 @@ func (p *ControlPlane) serveInsecure(ctx context.Context) error {
 	}
 	p.log("apiserver").Warn("every process on this machine may do everything: --insecure-port; prefer the unix socket", "address", l.Addr().String(), "socket", p.cfg.file("writ.sock"))
 	srv := &http.Server{Handler: p.api.LocalHandler(), ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if srv.Shutdown(last) != nil {
+			_ = srv.Close() // the clients that hold on lose their connections
+		}
+		close(ended)
+	})
 	defer stop()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the insecure port: %w", err)
 	}
+	<-ended // the requests that run finish
 	return nil
 }
 
@@ -40,6 +49,8 @@ func (p *ControlPlane) checks() []apiserver.Check {
 			return errors.New("custom resources are not served yet")
 		}
 	}}}
+	all = append(all, apiserver.Check{Name: "stored-values", Check: func(context.Context) error { return p.store.Unreadable() }},
+		apiserver.Check{Name: "storage-space", Check: func(context.Context) error { return p.store.Full() }})
 	if p.encryption != nil {
 		all = append(all, apiserver.Check{Name: "kms-providers", Check: p.encryption.Check})
 	}

@@ -43,7 +43,11 @@ func (n *Node) credentials(ctx context.Context) (nodeCredentials, error) {
 	if err != nil {
 		return nodeCredentials{}, err
 	}
-	cert := a.NewServingCertificate(pki.Serving{Name: "system:node:" + n.cfg.NodeName, Hosts: []string{n.cfg.NodeName, n.address().String()}})
+	k, err := a.Kubelet()
+	if err != nil {
+		return nodeCredentials{}, err
+	}
+	cert := k.NewServingCertificate(pki.Serving{Name: "system:node:" + n.cfg.NodeName, Hosts: []string{n.cfg.NodeName, n.address().String()}})
 	return nodeCredentials{caller, servingTLS(a.Pool(), cert.Get), func(ctx context.Context) error { <-ctx.Done(); return nil }, nil}, nil
 }
 
@@ -71,10 +75,10 @@ func servingTLS(callers *x509.CertPool, get func(*tls.ClientHelloInfo) (*tls.Cer
 
 // followServers tells a node of all API servers, so that it has another when one
 // is gone.
-func followServers(ctx context.Context, cache client.Cache, learn func([]string)) error {
+func followServers(ctx context.Context, cache client.Cache, pods netip.Prefix, learn func([]string)) error {
 	err := cache.Subscribe(ctx, schema.ResourceFor[*discoveryv1.EndpointSlice](), func(ev client.Event) {
 		if s, ok := ev.Object.(*discoveryv1.EndpointSlice); ok && schema.KeyOf(s) == apiService && ev.Type != client.Deleted {
-			learn(serverAddresses(s))
+			learn(serverAddresses(s, pods))
 		}
 	})
 	if err != nil && ctx.Err() == nil {
@@ -87,14 +91,14 @@ var apiService = schema.Key{Namespace: "default", Name: "kubernetes"}
 
 // serverAddresses are those of the Service kubernetes that other machines reach:
 // a server that listens to its own pods alone is found as it was before.
-func serverAddresses(s *discoveryv1.EndpointSlice) []string {
+func serverAddresses(s *discoveryv1.EndpointSlice, pods netip.Prefix) []string {
 	if len(s.Ports) != 1 || s.Ports[0].Port == nil {
 		return nil
 	}
 	var out []string
 	for _, e := range s.Endpoints {
 		for _, a := range e.Addresses {
-			if ip, err := netip.ParseAddr(a); err == nil && !PodCIDR.Contains(ip) {
+			if ip, err := netip.ParseAddr(a); err == nil && !pods.Contains(ip) {
 				out = append(out, net.JoinHostPort(a, strconv.Itoa(int(*s.Ports[0].Port))))
 			}
 		}

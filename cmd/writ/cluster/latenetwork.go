@@ -37,7 +37,7 @@ func newLateNetwork(cfg Config, c client.Reader) *lateNetwork {
 // a machine, in network namespaces of their own, do not see each other's pods.
 func networkConfig(cfg Config) network.Config {
 	sum := sha256.Sum256([]byte(cfg.DataDir))
-	return network.Config{ClusterCIDR: PodCIDR, ServiceCIDR: ServiceCIDR, DNSAddr: DNSService,
+	return network.Config{ClusterCIDR: cfg.podCIDR(), ServiceCIDR: ServiceCIDR, DNSAddr: DNSService,
 		StateDir: cfg.file("node", "network"), NetNSDir: "/run/writ/netns-" + hex.EncodeToString(sum[:4])}
 }
 

@@ -27,9 +27,9 @@ import (
 const passedOn = "Writ-Passed-On" // by a server that took another one for the leader
 
 func (p *ControlPlane) gitMounts() []apiserver.Mount {
-	mounts := []apiserver.Mount{{Prefix: "/hooks/", Handler: p.atLeader(func(r *repository) http.Handler { return r.webhooks })}}
+	mounts := []apiserver.Mount{{Prefix: "/hooks/", Handler: p.atLeader(func(r *repository) http.Handler { return r.webhooks }), Audited: true}}
 	if p.cfg.BuiltIn() {
-		mounts = append(mounts, apiserver.Mount{Prefix: "/git/", Handler: p.atLeader(func(r *repository) http.Handler { return r.remote })})
+		mounts = append(mounts, apiserver.Mount{Prefix: "/git/", Handler: p.atLeader(func(r *repository) http.Handler { return r.remote }), Audited: true})
 	}
 	return mounts
 }

@@ -17,7 +17,7 @@ import (
 // lock holds a file of the data directory for this process. The kernel lets it
 // go with the process, however that ends.
 func lock(dir, name string) (release func(), err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // viewer.kubeconfig is for everybody on the machine
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // what is secret in it has a mode of its own
 		if errors.Is(err, os.ErrPermission) {
 			return nil, fmt.Errorf("make data directory: %w: run as root, or choose another --data-dir", err)
 		}

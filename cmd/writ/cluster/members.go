@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -273,6 +275,10 @@ func (p *ControlPlane) told() string { return reachable(p.cfg.Listen, p.cfg.host
 // servers serves /servers.
 func (p *ControlPlane) servers() []apiserver.Mount {
 	h := &member.Host{Begin: p.beginMembers, Shared: p.shared, Add: p.store.AddMember, List: p.listServers, Remove: p.removeServer, Reset: p.resetServers, Log: p.log("members"),
+		Backup: func(ctx context.Context, w io.Writer) error {
+			_, err := p.store.Backup(ctx, w)
+			return err
+		},
 		Authorize: func(ctx context.Context, u user.Info, verb, path string) (bool, error) {
 			d, _, err := p.authz.Authorize(ctx, authorizer.AttributesRecord{User: u, Verb: verb, Path: path})
 			return d == authorizer.DecisionAllow, err
@@ -313,6 +319,9 @@ func (p *ControlPlane) removeServer(ctx context.Context, name string) error {
 			if len(all) == 1 {
 				return fmt.Errorf("%s is the only server of the cluster", name)
 			}
+			if m.Self { // the answer would end with this process
+				return p.removedByOther(ctx, m.ID.String())
+			}
 			if err := p.store.RemoveMember(ctx, m.ID); err != nil {
 				return err
 			}
@@ -322,11 +331,26 @@ func (p *ControlPlane) removeServer(ctx context.Context, name string) error {
 	return fmt.Errorf("there is no server %q", name)
 }
 
+// removedByOther has another server that is there remove this one.
+func (p *ControlPlane) removedByOther(ctx context.Context, id string) error {
+	err := errors.New("no other server answers: a server does not remove itself")
+	for name, at := range p.presences.all(p.registry.Cache(), time.Now()) {
+		if name == p.member.Name || !at.live {
+			continue
+		}
+		c := member.Client{HTTP: &http.Client{Transport: p.asServer}, Server: "https://" + at.address.String()}
+		if err = c.Remove(ctx, id); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // advertised is where pods reach the API server of this machine: the machine's
 // address when it is one of several or listens there, else the gateway of the
 // first node's pods.
 func (p *ControlPlane) advertised() netip.AddrPort {
-	ip := firstGateway()
+	ip := p.cfg.firstGateway()
 	host, _, err := net.SplitHostPort(p.cfg.Listen)
 	if a, perr := netip.ParseAddr(host); err == nil && perr == nil && !a.IsLoopback() && !a.IsUnspecified() {
 		ip = a

@@ -39,6 +39,10 @@ type NodeConfig struct {
 	CAHashes []string
 	// Containerd is the socket of the daemon to use; "" starts an own one.
 	Containerd string
+	// AllowedUnsafeSysctls may be set by pods besides the safe ones.
+	AllowedUnsafeSysctls []string
+	// NoSeccompDefault runs containers that name no seccomp profile without one.
+	NoSeccompDefault bool
 	// Port of the node's server. Default 10250.
 	Port int
 }
@@ -106,15 +110,16 @@ func (n *Node) Run(ctx context.Context) error {
 		NodeName: n.cfg.NodeName, NodeIP: ip.String(), Machine: n.machine, Client: c, Cache: cache, DataDir: n.cfg.file("node"), StaticDir: n.cfg.file("manifests"),
 		Runtime: containerd.New(containerd.Config{DataDir: n.cfg.file("containerd"), Socket: n.cfg.Containerd, OwnDaemon: n.cfg.Containerd == "", Cgroups: cgroups, Mirrors: pool.Mirrors, Endpoint: pool.Endpoint, Log: n.log("runtime")}),
 		Network: net4, Cgroups: cgroups, DNS: pod.DNS{Servers: []string{DNSService.String()}, Domain: Domain},
-		Server:  nodeagent.Server{Addr: net.JoinHostPort("", strconv.Itoa(n.cfg.Port)), TLS: who.serving},
+		Server:               nodeagent.Server{Addr: net.JoinHostPort("", strconv.Itoa(n.cfg.Port)), TLS: who.serving},
+		AllowedUnsafeSysctls: n.cfg.AllowedUnsafeSysctls, NoSeccompDefault: n.cfg.NoSeccompDefault,
 		Version: n.cfg.Version, ShipImages: "/proc/self/exe", Log: n.log("agent"),
 	})
 	names := dns.New(dns.Config{Cache: cache, Addr: []netip.AddrPort{netip.AddrPortFrom(DNSService, 53)}, Domain: Domain, Log: n.log("dns")})
-	services := proxy.New(proxy.Config{Cache: cache, NodeName: n.cfg.NodeName, ClusterCIDR: PodCIDR, Log: n.log("proxy")})
+	services := proxy.New(proxy.Config{Cache: cache, NodeName: n.cfg.NodeName, ClusterCIDR: n.cfg.podCIDR(), Log: n.log("proxy")})
 
 	g, ctx := errgroup.WithContext(ctx)
 	if who.learn != nil {
-		g.Go(func() error { return followServers(ctx, cache, who.learn) })
+		g.Go(func() error { return followServers(ctx, cache, n.cfg.podCIDR(), who.learn) })
 	}
 	g.Go(func() error { return who.keep(ctx) })
 	g.Go(func() error { return cache.Run(ctx) })
@@ -148,5 +153,5 @@ func (n *Node) address() netip.Addr {
 	if ip := n.cfg.hostAddress(); ip.IsValid() {
 		return ip
 	}
-	return firstGateway()
+	return n.cfg.firstGateway()
 }

@@ -15,7 +15,7 @@ import (
 // show to them.
 func (p *ControlPlane) pages() []apiserver.Mount {
 	p.page = page.New(page.Config{Cache: p.registry.Cache(), Catalog: &p.catalog, Authorize: p.maySee, Version: p.cfg.Version, Log: p.log("page")})
-	return []apiserver.Mount{{Prefix: page.Prefix, Handler: p.page}, {Prefix: "/ui", Handler: p.page}}
+	return []apiserver.Mount{{Prefix: page.Prefix, Handler: p.page, Audited: true}, {Prefix: "/ui", Handler: p.page, Audited: true}}
 }
 
 func (p *ControlPlane) maySee(ctx context.Context, u user.Info, verb string, r *schema.Resource, namespace, name string) bool {

@@ -141,6 +141,18 @@ func (p *ControlPlane) endpoints() []netip.AddrPort {
 	return all
 }
 
+// serverURLs are where machines reach the API servers that are there; nil alone.
+func (p *ControlPlane) serverURLs() []string {
+	if p.member == nil {
+		return nil
+	}
+	var urls []string
+	for _, at := range p.endpoints() {
+		urls = append(urls, "https://"+at.String())
+	}
+	return urls
+}
+
 const controlPlaneRole = "node-role.kubernetes.io/control-plane"
 
 // keepRole has the Node of this machine say that it is a server's. A node may

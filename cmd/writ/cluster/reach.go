@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/writ-os/writ/controlplane/controllers/nodeipam"
 	"github.com/writ-os/writ/nodeagent/network"
 )
 
@@ -18,10 +19,10 @@ func (c Config) hostAddress() netip.Addr {
 }
 
 // Inside says whether an address is one of the pods' network, which other
-// machines do not reach before they have joined.
+// machines do not reach before they have joined. It knows the default range.
 func Inside(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return err == nil && PodCIDR.Contains(ip)
+	return err == nil && nodeipam.DefaultPodCIDR.Contains(ip)
 }
 
 // reachable is where other machines reach a server that listens on listen, on a

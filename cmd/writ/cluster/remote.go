@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/receive"
@@ -33,6 +34,16 @@ func pushRules(cache client.Cache) []receive.Rule {
 		rules = append(rules, receive.Rule{Users: p.Users, Groups: p.Groups, Refs: p.Refs, Paths: p.Paths, Force: p.Force, Delete: p.Delete})
 	}
 	return append(rules, receive.Rule{Groups: []string{user.SystemPrivilegedGroup}})
+}
+
+// mayFetch says whether a user may read the whole repository: the verb get on the
+// subresource git of the Repository, as RBAC, or what stands in its place, has it.
+// Viewers have that of their role writ:viewer; no pod, node or joining machine has.
+func (p *ControlPlane) mayFetch(ctx context.Context, repository string, u user.Info) bool {
+	r := schema.ResourceFor[*v1alpha1.Repository]()
+	d, _, err := p.authz.Authorize(ctx, authorizer.AttributesRecord{User: u, Verb: "get", APIGroup: r.Group, APIVersion: r.Version,
+		Resource: r.Plural, Subresource: "git", Name: repository, ResourceRequest: true})
+	return err == nil && d == authorizer.DecisionAllow
 }
 
 // mirrors has the built-in remote keep the mirrors that the Repository object

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 	"github.com/writ-os/writ/reconciler"
 	"github.com/writ-os/writ/reconciler/notify"
 	"github.com/writ-os/writ/reconciler/receive"
-	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/source"
 	"github.com/writ-os/writ/reconciler/spans"
 	"github.com/writ-os/writ/reconciler/webhook"
@@ -57,7 +56,7 @@ func newRepository(cfg Config, remote *receive.Remote, c client.Backend, catalog
 	r := &repository{cfg: cfg, remote: remote}
 	from := source.Config{URL: cfg.Repository.URL, Branch: cfg.Repository.branch(), Path: cfg.Repository.path(),
 		Dir: cfg.file("git", "source"), Interval: cfg.Repository.Interval, Log: cfg.Log.With("part", "source")}
-	others := opener{sandbox: newSandbox(cfg.Log), dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
+	others := opener{sandbox: sandbox.New(sandbox.Config{Log: cfg.Log.With("part", "sandbox")}), dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
 	if remote != nil {
 		r.mirrors = &mirrors{client: c, remote: remote, wake: make(chan struct{}, 1), log: cfg.Log.With("part", "mirrors")}
 		from.Builtin = remote.RepoDir(RepositoryName)
@@ -75,21 +74,11 @@ func newRepository(cfg Config, remote *receive.Remote, c client.Backend, catalog
 	telling.Metrics = metrics
 	r.notifier = notify.New(telling)
 	r.spans = spans.New(spans.Config{Client: c, Version: cfg.Version, Log: cfg.Log.With("part", "spans")})
-	metrics.MustRegister(reconciler.State{Cache: c.Cache()})
+	metrics.MustRegister(reconciler.State{Cache: c.Cache()}, others.sandbox)
 	if r.remote != nil {
 		metrics.MustRegister(receive.Metrics{Remote: r.remote})
 	}
 	return r, nil
-}
-
-// newSandbox evaluates CUE, Kustomize and Helm in a child of this very binary.
-func newSandbox(log *slog.Logger) *render.Sandbox {
-	binary, err := os.Executable()
-	if err != nil {
-		log.Warn("CUE packages, kustomizations and charts are evaluated in this process: their memory is not bounded", "err", err)
-		return nil
-	}
-	return render.NewSandbox(binary)
 }
 
 // auth reads the files that the flags name.

@@ -54,12 +54,14 @@ func (n *Node) updates(ctx context.Context, c client.Interface, cache client.Cac
 	if err != nil {
 		return err
 	}
+	_, err = os.Stat(config.UnsignedImagesFile)
+	unsigned := err == nil
 	boot, err := bootID()
 	if err != nil {
 		return err
 	}
 	return update.New(update.Config{
-		NodeName: n.cfg.NodeName, MachineID: n.machine.ID, Client: c, Cache: cache, Images: update.NodeImages(c), Slots: slots, Dir: n.cfg.file("node", "update"), Keys: keys,
+		NodeName: n.cfg.NodeName, MachineID: n.machine.ID, Client: c, Cache: cache, Images: update.NodeImages(c), Slots: slots, Dir: n.cfg.file("node", "update"), Keys: keys, Unsigned: unsigned,
 		Healthy: func(context.Context) error { return n.healthy(cache, boot) },
 		Reboot:  reboot, Log: n.log("update"),
 	}).Run(ctx)
@@ -116,7 +118,7 @@ func mountESP(device string) error {
 }
 
 // imageKeys are those of whoever may make images for this machine; none where
-// its configuration names none.
+// its configuration names none: then it takes no image, but with unsignedImages.
 func imageKeys() (bundle.Keys, error) {
 	data, err := os.ReadFile(config.ImageKeysFile)
 	if errors.Is(err, fs.ErrNotExist) {

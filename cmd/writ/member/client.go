@@ -50,11 +50,7 @@ func (c Client) Reset(ctx context.Context, confirm string) (l Loss, err error) {
 }
 
 func (c Client) do(ctx context.Context, method, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.Server, "/")+path, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := c.HTTP.Do(req)
+	resp, err := c.open(ctx, method, path)
 	if err != nil {
 		return err
 	}
@@ -63,9 +59,6 @@ func (c Client) do(ctx context.Context, method, path string, into any) error {
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
-	if resp.StatusCode != http.StatusOK {
-		return said(resp, text)
-	}
 	if into == nil {
 		return nil
 	}
@@ -73,6 +66,27 @@ func (c Client) do(ctx context.Context, method, path string, into any) error {
 		return fmt.Errorf("read answer: %w", err)
 	}
 	return nil
+}
+
+// open asks, and returns what is answered if that is no refusal.
+func (c Client) open(ctx context.Context, method, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.Server, "/")+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	return nil, said(resp, text)
 }
 
 // said is the error that a server answers with.

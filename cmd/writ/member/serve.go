@@ -18,7 +18,7 @@ import (
 )
 
 // Path is where servers are listed, joined and removed. The authorizer decides
-// who may: get it, post to it/join and it/reset, delete it/<name>.
+// who may: get it and it/backup, post to it/join and it/reset, delete it/<name>.
 const Path = "/servers"
 
 const (
@@ -87,7 +87,9 @@ type Host struct {
 	// Reset says what a reset of this server takes away, and begins it when the
 	// name of the server is given; it refuses what is not lost.
 	Reset func(ctx context.Context, confirm string) (Loss, error)
-	Log   *slog.Logger
+	// Backup writes all that is stored.
+	Backup func(ctx context.Context, w io.Writer) error
+	Log    *slog.Logger
 }
 
 // ServeHTTP implements http.Handler.
@@ -112,6 +114,8 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == Path && r.Method == http.MethodGet:
 		all, err := h.List(r.Context())
 		answer(w, all, err)
+	case r.URL.Path == backupPath && r.Method == http.MethodGet:
+		h.backup(w, r, u.GetName())
 	case r.URL.Path == joinPath && r.Method == http.MethodPost:
 		h.join(w, r, u)
 	case r.URL.Path == resetPath && r.Method == http.MethodPost:

@@ -80,7 +80,7 @@ func (m *Machine) Run(ctx context.Context) error {
 		// When all could be read, only another medium makes a difference.
 		if names := strings.Join(now, "\n"); names != last {
 			sources, all := m.sources(now)
-			choice := config.Choose(sources)
+			choice := config.Choose(sources, m.encrypted())
 			done, err := m.act(choice)
 			if done {
 				return nil
@@ -95,6 +95,15 @@ func (m *Machine) Run(ctx context.Context) error {
 		case <-time.After(m.cfg.Every):
 		}
 	}
+}
+
+// encrypted says whether /var is. While that cannot be seen it is taken to be.
+func (m *Machine) encrypted() bool {
+	if m.cfg.Encrypted == nil {
+		return false
+	}
+	yes, err := m.cfg.Encrypted()
+	return yes || err != nil
 }
 
 // act becomes what the choice says, or says why not. An error may pass.

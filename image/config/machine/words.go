@@ -19,6 +19,7 @@ func waiting(c config.Choice) string {
 		}
 		b.WriteString("Nothing is started. Correct it and start the machine again, or attach a volume\n")
 		b.WriteString("labelled \"config\" with a correct node.yaml of a higher generation.\n")
+		locked(&b, c)
 		return b.String()
 	}
 	b.WriteString(`this machine does not know who it is yet. Give it a node.yaml, in any of these ways:
@@ -33,6 +34,13 @@ The shortest one of a first machine is "role: server". One that joins has
 caHashes that 'writ token create' prints.
 `)
 	return b.String()
+}
+
+// locked says which files do not count on a machine that is encrypted.
+func locked(b *strings.Builder, c config.Choice) {
+	for _, s := range c.Locked {
+		fmt.Fprintf(b, "%s does not count: /var of this machine is encrypted, and a new configuration needs the encryption.recoveryKey of the one that it has kept\n", s.Where)
+	}
 }
 
 // started says what the machine is now.
@@ -61,6 +69,7 @@ func started(c config.Choice, p config.Plan, steps []config.Step) string {
 	for _, text := range p.Warnings {
 		b.WriteString(text + "\n")
 	}
+	locked(&b, c)
 	for _, s := range c.Ignored {
 		fmt.Fprintf(&b, "%s says something else and does not count: give it a higher generation than %d if it should\n", s.Where, n.Generation)
 	}
