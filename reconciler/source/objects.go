@@ -158,9 +158,9 @@ func (o *objects) readNew(h plumbing.Hash, fn func(*filesystem.Storage) error) e
 }
 
 // anew is how often a repository is opened again for one read. While packs become
-// one, those that are replaced go one by one: what was listed is gone when it is
-// opened, more than once in a row on a busy machine.
-const anew = 8
+// one, those that are replaced go one by one, and each may go between the listing
+// and its opening: there are some fifty of them.
+const anew = 100
 
 // tryAnew reads again after an error that is not a missing object.
 func (o *objects) tryAnew(fn func(*filesystem.Storage) error, err error) error {
@@ -178,14 +178,18 @@ func passing(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, plumbing.ErrObjectNotFound) || errors.Is(err, dotgit.ErrPackfileNotFound)
 }
 
-// outdated says whether a pack that is read has gone.
+// outdated says whether the packs on the disk are others than those that are
+// read. Whoever lists a folder while packs become one may see neither those that
+// go nor the one that comes.
 func (o *objects) outdated() bool {
+	read := make(map[string][]string)
 	for _, st := range o.stores {
-		packs, err := packsOf(st.dir)
-		for _, name := range st.packs {
-			if err != nil || !slices.ContainsFunc(packs, func(p packFile) bool { return p.name == name }) {
-				return true
-			}
+		read[st.dir] = append(read[st.dir], st.packs...)
+	}
+	for dir, names := range read {
+		packs, err := packsOf(dir)
+		if err != nil || len(packs) != len(names) || slices.ContainsFunc(packs, func(p packFile) bool { return !slices.Contains(names, p.name) }) {
+			return true
 		}
 	}
 	return false

@@ -2,6 +2,7 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 )
 
 const (
@@ -100,16 +102,25 @@ type somePacks struct {
 	names []string
 }
 
-// ReadDir implements billy.Filesystem.
+// ReadDir implements billy.Filesystem. Of the packs it lists those of the store,
+// and looks at no other: with one that goes meanwhile the listing of a folder
+// fails as that of a folder that is not there, which go-git takes for no packs.
 func (f somePacks) ReadDir(dir string) ([]os.FileInfo, error) {
-	infos, err := f.Filesystem.ReadDir(dir)
-	if filepath.ToSlash(filepath.Clean(dir)) == "objects/pack" {
-		infos = slices.DeleteFunc(infos, func(i os.FileInfo) bool {
-			name := i.Name()
-			return !slices.Contains(f.names, strings.TrimSuffix(name, filepath.Ext(name)))
-		})
+	if filepath.ToSlash(filepath.Clean(dir)) != "objects/pack" {
+		return f.Filesystem.ReadDir(dir)
 	}
-	return infos, err
+	infos := make([]os.FileInfo, 0, len(f.names))
+	for _, name := range f.names {
+		info, err := f.Stat(f.Join(dir, name+".pack"))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: %w", name, dotgit.ErrPackfileNotFound)
+		}
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, info)
+	}
+	return infos, nil
 }
 
 // open opens what is on the disk now and has no store yet, and closes the
