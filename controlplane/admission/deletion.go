@@ -38,14 +38,14 @@ func (g *Guard) checkDelete(ctx context.Context, a *registry.Attributes) error {
 	}
 	switch {
 	case is(a.Resource, "", "namespaces"):
-		return g.checkWhole(ctx, a, "objects in it", func() (place, int) { return g.inventory.inNamespace(a.Key.Name) })
+		return g.checkWhole(ctx, a, "objects in it", func() (place, int) { return g.inNamespace(a.Cluster, a.Key.Name) })
 	case is(a.Resource, "apiextensions.k8s.io", "customresourcedefinitions"):
 		def, ok := a.Old.(*apiextensionsv1.CustomResourceDefinition)
 		if !ok {
 			return nil
 		}
 		return g.checkWhole(ctx, a, "objects of this kind", func() (place, int) {
-			return g.inventory.ofKind(kschema.GroupKind{Group: def.Spec.Group, Kind: def.Spec.Names.Kind})
+			return g.ofKind(a.Cluster, kschema.GroupKind{Group: def.Spec.Group, Kind: def.Spec.Names.Kind})
 		})
 	}
 	return nil

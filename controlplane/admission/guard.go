@@ -177,18 +177,12 @@ func (g *Guard) place(c client.Cache, r *schema.Resource, key schema.Key, old sc
 	if p, ok := g.inventory.find(r, key); ok {
 		return p, true
 	}
-	if old == nil || gitFields(old) == nil {
+	if old == nil || !g.inventory.behind(c) {
 		return place{}, false
 	}
 	k := declared{r.Group, r.Kind, key.Namespace, key.Name}
-	for _, inv := range client.CachedList[*v1alpha1.Inventory](c, "") {
-		for i := range inv.Spec.Objects {
-			if declaredKey(&inv.Spec.Objects[i]) == k {
-				return place{inv, i}, true
-			}
-		}
-	}
-	return place{}, false
+	p, n := scan(c, func(d declared) bool { return d == k })
+	return p, n > 0
 }
 
 // Explain says where the object of a refused request is declared, for

@@ -345,12 +345,12 @@ func TestGuardFollowsMoves(t *testing.T) {
 		if a, b := where(x, "a"), where(x, "b"); a != "new" || b != "old" {
 			t.Errorf("new first %v: a in %q, b in %q", newFirst, a, b)
 		}
-		if _, n := x.inNamespace("shop"); n != 2 {
+		if _, n := first(x, x.namespaces, "shop", func(k declared) string { return k.namespace }); n != 2 {
 			t.Errorf("%d objects in the namespace, want 2", n)
 		}
 		x.observe(client.Event{Type: client.Deleted, Object: file("new", object("a"))})
 		x.observe(client.Event{Type: client.Deleted, Object: file("old", object("b"))})
-		if _, n := x.inNamespace("shop"); n != 0 || len(x.places) != 0 || len(x.files) != 0 {
+		if _, n := first(x, x.namespaces, "shop", func(k declared) string { return k.namespace }); n != 0 || len(x.places) != 0 || len(x.files) != 0 {
 			t.Errorf("something is left: %v", x)
 		}
 	}

@@ -49,6 +49,7 @@ func (p place) String() string {
 // file declares, however many others there are.
 type inventory struct {
 	mu         sync.RWMutex
+	version    schema.ResourceVersion         // of the newest change that was observed
 	files      map[string]*v1alpha1.Inventory // by name of the Inventory
 	places     map[declared]place
 	namespaces map[string]int            // objects declared in each
@@ -72,6 +73,9 @@ func (x *inventory) observe(e client.Event) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if v, err := schema.ParseResourceVersion(inv.ResourceVersion); err == nil {
+		x.version = max(x.version, v)
+	}
 	old := x.files[inv.Name]
 	switch e.Type {
 	case client.Added, client.Modified:
@@ -129,15 +133,58 @@ func (x *inventory) find(r *schema.Resource, key schema.Key) (place, bool) {
 	return p, ok
 }
 
+// dated is a cache that knows the version of the newest change of a resource.
+type dated interface {
+	Changed(r *schema.Resource) schema.ResourceVersion
+}
+
+// behind says whether a cluster has inventories that the index has not heard of:
+// it hears of them a moment after they are stored. In that moment what a commit
+// has just declared must not pass for what nobody declares.
+func (x *inventory) behind(c client.Cache) bool {
+	d, ok := c.(dated)
+	if !ok {
+		return true
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.version < d.Changed(schema.ResourceFor[*v1alpha1.Inventory]())
+}
+
+// scan looks through all inventories of a cluster. It returns the first of the
+// objects that match, and how many there are.
+func scan(c client.Cache, match func(declared) bool) (first place, n int) {
+	for _, inv := range client.CachedList[*v1alpha1.Inventory](c, "") {
+		for i := range inv.Spec.Objects {
+			if !match(declaredKey(&inv.Spec.Objects[i])) {
+				continue
+			}
+			n++
+			if p := (place{inv, i}); first.inventory == nil || p.String() < first.String() {
+				first = p
+			}
+		}
+	}
+	return first, n
+}
+
 // inNamespace returns one object that is declared in a namespace, and how many
 // there are.
-func (x *inventory) inNamespace(namespace string) (place, int) {
-	return first(x, x.namespaces, namespace, func(k declared) string { return k.namespace })
+func (g *Guard) inNamespace(c client.Cache, namespace string) (place, int) {
+	return among(g, c, g.inventory.namespaces, namespace, func(k declared) string { return k.namespace })
 }
 
 // ofKind returns one object of a kind that is declared, and how many there are.
-func (x *inventory) ofKind(kind kschema.GroupKind) (place, int) {
-	return first(x, x.kinds, kind, declared.groupKind)
+func (g *Guard) ofKind(c client.Cache, kind kschema.GroupKind) (place, int) {
+	return among(g, c, g.inventory.kinds, kind, declared.groupKind)
+}
+
+// among returns the first place of those that are counted under a key.
+func among[K comparable](g *Guard, c client.Cache, counts map[K]int, key K, of func(declared) K) (place, int) {
+	if g.inventory.behind(c) {
+		return scan(c, func(d declared) bool { return of(d) == key })
+	}
+	return first(g.inventory, counts, key, of)
 }
 
 // first returns the first place of those that are counted under a key.

@@ -43,6 +43,11 @@ func (c cache) List(r *schema.Resource, namespace string) []schema.Object {
 	return out
 }
 
+// Changed is the version of the newest change of a resource.
+func (c cache) Changed(r *schema.Resource) schema.ResourceVersion {
+	return c.g.store.Snapshot(r).Changed()
+}
+
 // Index implements client.Cache.
 func (c cache) Index(r *schema.Resource, index, value string) []schema.Object {
 	return collect(c.g.store.Snapshot(r).Index(index, value))

@@ -124,6 +124,12 @@ func (o *overlay) List(r *schema.Resource, namespace string) []schema.Object {
 	})
 }
 
+// Changed is the version of the newest change of a resource before this
+// transaction.
+func (o *overlay) Changed(r *schema.Resource) schema.ResourceVersion {
+	return o.base.Snapshot(r).Changed()
+}
+
 // Index implements client.Cache.
 func (o *overlay) Index(r *schema.Resource, index, value string) []schema.Object {
 	return o.merge(r, collect(o.base.Snapshot(r).Index(index, value)), func(obj schema.Object) bool {

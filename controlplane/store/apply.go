@@ -145,7 +145,7 @@ func (s *Store) openIncoming(keys *keyspace, in *incoming) {
 func (s *Store) change(t *table, in *incoming) *Event {
 	switch {
 	case in.Type == mvccpb.Event_DELETE:
-		prev := t.remove(in.key)
+		prev := t.remove(in.key, in.version)
 		if prev == nil {
 			return nil
 		}

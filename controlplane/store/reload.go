@@ -45,7 +45,7 @@ func (s *Store) reload(ctx context.Context, watch mvcc.WatchStream, ended mvcc.W
 		for _, e := range events[i] {
 			e.when = began
 			if e.Type == Deleted {
-				sl.table.remove(e.Item.Key)
+				sl.table.remove(e.Item.Key, e.Item.Version)
 			} else {
 				sl.table.put(e.Item)
 			}

@@ -46,6 +46,10 @@ type Snapshot struct {
 // Version of the snapshot: a watch from it continues without gap.
 func (s Snapshot) Version() schema.ResourceVersion { return s.version }
 
+// Changed is the version of the newest change of the resource: who has heard of
+// every change up to it knows what the snapshot holds.
+func (s Snapshot) Changed() schema.ResourceVersion { return s.f.changed }
+
 // Len is how many objects there are.
 func (s Snapshot) Len() int { return s.f.items.Len() }
 

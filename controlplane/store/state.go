@@ -25,6 +25,7 @@ type state struct {
 type frozen struct {
 	items, owners, orphans, nodes tree
 	lost                          lostTree
+	changed                       schema.ResourceVersion
 }
 
 type tree = *btree.BTreeG[*entry]
@@ -61,8 +62,10 @@ type table struct {
 	owners, orphans, nodes tree
 	// lost are the keys whose newest value cannot be read. What is in the trees of
 	// such a key is the state before.
-	lost  lostTree
-	dirty bool
+	lost lostTree
+	// changed is the version of the newest change.
+	changed schema.ResourceVersion
+	dirty   bool
 }
 
 func newTable(r *schema.Resource) *table {
@@ -72,7 +75,7 @@ func newTable(r *schema.Resource) *table {
 
 // put stores an item and returns the one before.
 func (t *table) put(it *Item) *Item {
-	t.dirty = true
+	t.dirty, t.changed = true, max(t.changed, it.Version)
 	t.regain(it.Key)
 	var prev *Item
 	if e, ok := t.items.ReplaceOrInsert(&entry{key: it.Key, item: it}); ok {
@@ -84,14 +87,14 @@ func (t *table) put(it *Item) *Item {
 	return prev
 }
 
-// remove drops an item and returns it.
-func (t *table) remove(key schema.Key) *Item {
+// remove drops an item, which was deleted at a version, and returns it.
+func (t *table) remove(key schema.Key, at schema.ResourceVersion) *Item {
 	t.regain(key)
 	e, ok := t.items.Delete(&entry{key: key})
 	if !ok {
 		return nil
 	}
-	t.dirty = true
+	t.dirty, t.changed = true, max(t.changed, at)
 	reindex(t.owners, ownerOf(e.item), "", e.item, nil)
 	reindex(t.orphans, orphanOf(e.item), "", e.item, nil)
 	reindex(t.nodes, nodeOf(e.item), "", e.item, nil)
@@ -147,7 +150,7 @@ var nothing = newTable(nil).freeze()
 
 func (t *table) freeze() *frozen {
 	t.dirty = false
-	return &frozen{items: t.items.Clone(), owners: t.owners.Clone(), orphans: t.orphans.Clone(), nodes: t.nodes.Clone(), lost: t.lost.Clone()}
+	return &frozen{items: t.items.Clone(), owners: t.owners.Clone(), orphans: t.orphans.Clone(), nodes: t.nodes.Clone(), lost: t.lost.Clone(), changed: t.changed}
 }
 
 // freeze makes a state out of the tables: clones of those that changed, and of
