@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
@@ -53,17 +54,33 @@ func (c *Controller) Watches() []controller.Watch {
 	}
 }
 
-// wakeByNode wakes all DaemonSets when a node changes in what decides whether
-// pods fit on it. Its heartbeats do not.
+// wakeByNode wakes the DaemonSets for which a node begins or ceases to fit, and
+// that may have pods on one that goes. Heartbeats wake none, nor does a label or
+// a taint that means nothing to a DaemonSet.
 func (c *Controller) wakeByNode(ev client.Event) []schema.Key {
 	node := ev.Object.(*corev1.Node)
-	if old, ok := ev.Old.(*corev1.Node); ok && ev.Type == client.Modified &&
-		apiequality.Semantic.DeepEqual(old.Labels, node.Labels) && apiequality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) {
+	old, known := ev.Old.(*corev1.Node)
+	changed := ev.Type == client.Modified
+	if changed && known && apiequality.Semantic.DeepEqual(old.Labels, node.Labels) && apiequality.Semantic.DeepEqual(old.Spec.Taints, node.Spec.Taints) {
 		return nil
+	}
+	there := map[types.UID]bool{} // whose pods are on a node that comes, perhaps again, or goes
+	if !changed {
+		for _, p := range client.CachedIndex[*corev1.Pod](c.cfg.Cache, client.IndexNode, node.Name) {
+			if ref := metav1.GetControllerOfNoCopy(p); ref != nil {
+				there[ref.UID] = true
+			}
+		}
 	}
 	var keys []schema.Key
 	for _, o := range c.cfg.Cache.List(schema.ResourceFor[*appsv1.DaemonSet](), "") {
-		keys = append(keys, schema.KeyOf(o))
+		m, was := newMatcher(o.(*appsv1.DaemonSet)), fit{}
+		if changed && known {
+			was = m.fits(old)
+		}
+		if m.fits(node) != was || there[o.GetUID()] || changed && !known {
+			keys = append(keys, schema.KeyOf(o))
+		}
 	}
 	return keys
 }

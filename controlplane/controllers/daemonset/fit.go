@@ -17,29 +17,42 @@ import (
 // fieldName is how node affinity names a node.
 const fieldName = "metadata.name"
 
-// fits says whether a node is to run the DaemonSet's pod, and whether a pod
-// that is there may stay.
-func fits(ds *appsv1.DaemonSet, node *corev1.Node) (run, stay bool) {
+// fit says whether a node is to run the DaemonSet's pod, and whether a pod that
+// is there may stay.
+type fit struct{ run, stay bool }
+
+// matcher knows on which nodes the pods of one DaemonSet fit. Its affinity and
+// tolerations are read once, not once a node.
+type matcher struct {
+	nodeName    string
+	affinity    nodeaffinity.RequiredNodeAffinity
+	tolerations []corev1.Toleration
+}
+
+func newMatcher(ds *appsv1.DaemonSet) matcher {
 	spec := &ds.Spec.Template.Spec
-	if spec.NodeName != "" && spec.NodeName != node.Name {
-		return false, false
+	return matcher{spec.NodeName, nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: *spec}), tolerations(spec)}
+}
+
+func (m matcher) fits(node *corev1.Node) fit {
+	if m.nodeName != "" && m.nodeName != node.Name {
+		return fit{}
 	}
-	if ok, err := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: *spec}).Match(node); err != nil || !ok {
-		return false, false
+	if ok, err := m.affinity.Match(node); err != nil || !ok {
+		return fit{}
 	}
-	run, stay = true, true
-	tolerations := tolerations(spec)
+	f := fit{run: true, stay: true}
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
-		if t.Effect == corev1.TaintEffectPreferNoSchedule || tolerates(tolerations, t) {
+		if t.Effect == corev1.TaintEffectPreferNoSchedule || tolerates(m.tolerations, t) {
 			continue
 		}
-		run = false
+		f.run = false
 		if t.Effect == corev1.TaintEffectNoExecute {
-			stay = false
+			f.stay = false
 		}
 	}
-	return run, stay
+	return f
 }
 
 func tolerates(tolerations []corev1.Toleration, t *corev1.Taint) bool {

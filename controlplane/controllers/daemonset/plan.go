@@ -18,6 +18,8 @@ type world struct {
 	nodes []*corev1.Node
 	pods  map[string][]*corev1.Pod // by the node that they run on or are meant for
 	now   time.Time
+	// fits says of each of nodes whether it fits. plan fills it in.
+	fits []fit
 }
 
 // decision is what to do about one DaemonSet.
@@ -32,9 +34,12 @@ type decision struct {
 func plan(w world) decision {
 	d := decision{}
 	here := map[string]bool{}
-	for _, node := range w.nodes {
+	m := newMatcher(w.ds)
+	w.fits = make([]fit, len(w.nodes))
+	for i, node := range w.nodes {
 		here[node.Name] = true
-		d.place(w, node)
+		w.fits[i] = m.fits(node)
+		d.place(w, node.Name, w.fits[i])
 	}
 	for name, pods := range w.pods {
 		if !here[name] { // podgc takes those that ran on a node; those meant for one never will
@@ -65,10 +70,9 @@ func distinct(pods []*corev1.Pod) []*corev1.Pod {
 }
 
 // place decides about one node, whatever the revision of its pods.
-func (d *decision) place(w world, node *corev1.Node) {
-	run, stay := fits(w.ds, node)
-	pods := w.pods[node.Name]
-	if !stay {
+func (d *decision) place(w world, node string, f fit) {
+	pods := w.pods[node]
+	if !f.stay {
 		for _, p := range pods {
 			if p.DeletionTimestamp == nil {
 				d.remove = append(d.remove, p)
@@ -89,8 +93,8 @@ func (d *decision) place(w world, node *corev1.Node) {
 			living = append(living, p)
 		}
 	}
-	if len(living) == 0 && !leaving && run {
-		d.create = append(d.create, node.Name)
+	if len(living) == 0 && !leaving && f.run {
+		d.create = append(d.create, node)
 	}
 	surge, _ := limits(w.ds, len(w.nodes))
 	if len(living) > 1 && !(surge > 0 && len(revisionsOf(living)) > 1) {
@@ -139,8 +143,8 @@ func (w world) pairOn(node string) pair {
 // beside the old one, else by ending old ones, those that do not serve first.
 func (d *decision) roll(w world) {
 	desired := 0
-	for _, node := range w.nodes {
-		if run, _ := fits(w.ds, node); run {
+	for _, f := range w.fits {
+		if f.run {
 			desired++
 		}
 	}
@@ -151,9 +155,8 @@ func (d *decision) roll(w world) {
 	}
 	down := 0
 	var idle, serving []*corev1.Pod
-	for _, node := range w.nodes {
-		run, _ := fits(w.ds, node)
-		if !run {
+	for i, node := range w.nodes {
+		if !w.fits[i].run {
 			continue
 		}
 		switch p := w.pairOn(node.Name); {
@@ -174,11 +177,10 @@ func (d *decision) roll(w world) {
 func (d *decision) rollSurge(w world, surge int) {
 	beside := 0
 	var waiting []string
-	for _, node := range w.nodes {
-		run, _ := fits(w.ds, node)
+	for i, node := range w.nodes {
 		p := w.pairOn(node.Name)
 		switch {
-		case !run || p.old == nil:
+		case !w.fits[i].run || p.old == nil:
 		case p.current == nil && w.available(p.old):
 			waiting = append(waiting, node.Name)
 		case p.current == nil: // the old one serves nobody: no surge needed
@@ -218,10 +220,9 @@ func statusOf(w world) appsv1.DaemonSetStatus {
 		CollisionCount:     w.ds.Status.CollisionCount,
 		Conditions:         w.ds.Status.Conditions,
 	}
-	for _, node := range w.nodes {
-		run, _ := fits(w.ds, node)
+	for i, node := range w.nodes {
 		pods := w.pods[node.Name]
-		if !run {
+		if !w.fits[i].run {
 			if len(pods) > 0 {
 				s.NumberMisscheduled++
 			}

@@ -38,8 +38,8 @@ func TestFits(t *testing.T) {
 		{"tolerated", node("a", taint("team", corev1.TaintEffectNoExecute)), corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}}, true, true},
 	} {
 		ds := &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: c.spec}}}
-		if run, stay := fits(ds, c.node); run != c.run || stay != c.stay {
-			t.Errorf("%s: run %v stay %v, want %v %v", c.name, run, stay, c.run, c.stay)
+		if got := newMatcher(ds).fits(c.node); got != (fit{c.run, c.stay}) {
+			t.Errorf("%s: %+v, want run %v stay %v", c.name, got, c.run, c.stay)
 		}
 	}
 }
