@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,8 +16,10 @@ import (
 
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/controlplane/controller/podset"
 	"github.com/writ-os/writ/controlplane/controllers"
+	"github.com/writ-os/writ/controlplane/controllers/job"
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
@@ -121,6 +124,60 @@ func BenchmarkClaim(b *testing.B) {
 	for b.Loop() {
 		if mine, err := podset.Claim[*appsv1.ReplicaSet](ctx, c, c.Cache(), owner, sel); err != nil || len(mine) != 1 {
 			b.Fatal(len(mine), err)
+		}
+	}
+}
+
+// BenchmarkJobReconcile is a look at a Job that has nothing to do, in a
+// namespace of 10,000 pods of others.
+func BenchmarkJobReconcile(b *testing.B) {
+	log := slog.New(slog.DiscardHandler)
+	st := store.New(store.Config{Dir: b.TempDir(), Log: log, Tick: 10 * time.Millisecond})
+	reg := registry.New(registry.Config{Store: st, Log: log})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- st.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+	}()
+	<-st.Ready()
+	c := client.Local(reg, identity.System(user.KubeControllerManager), "kube-controller-manager")
+
+	one := int32(1)
+	template := deployment("default", 1).Spec.Template
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	j, err := client.Create(ctx, c, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j"},
+		Spec: batchv1.JobSpec{Parallelism: &one, Completions: &one, Template: template}}, client.WriteOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	yes := true
+	var ops []client.Op
+	for i := range 10_000 {
+		p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("p-", i), OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "batch/v1", Kind: "Job", Name: "other", UID: "00000000-0000-4000-8000-000000000000", Controller: &yes}}}, Spec: template.Spec}
+		ops = append(ops, client.Op{Verb: client.VerbCreate, Resource: schema.ResourceOf(p), Key: schema.KeyOf(p), Object: p})
+		if len(ops) == 500 {
+			if _, err := c.Transact(ctx, ops, false); err != nil {
+				b.Fatal(err)
+			}
+			ops = nil
+		}
+	}
+	r := job.New(controller.Tools{Client: c, Cache: c.Cache()})
+	for range 3 { // it starts its pod
+		if _, err := r.Reconcile(ctx, schema.KeyOf(j)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Reconcile(ctx, schema.KeyOf(j)); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -4,25 +4,20 @@
 // batch.kubernetes.io/job-tracking, and the status of Jobs. It promises to
 // count each pod that ends exactly once: a pod keeps the finalizer until its
 // UID stands in the Job's status, and leaves the status only when the
-// finalizer is gone.
+// finalizer is gone. A pod whose Job is gone loses it too.
 //
 // Not supported: podFailurePolicy, successPolicy and backoffLimitPerIndex.
 package job
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
@@ -49,18 +44,22 @@ var _ controller.Reconciler = (*Controller)(nil)
 func (c *Controller) Watches() []controller.Watch {
 	jobs := schema.ResourceFor[*batchv1.Job]()
 	selects := func(owner, o schema.Object) bool { return podset.Selects(owner.(*batchv1.Job).Spec.Selector, o) }
+	byOwner := podset.WakeOwner(c.cfg.Cache, jobs, selects)
 	return []controller.Watch{
-		{Resource: jobs},
-		{Resource: schema.ResourceFor[*corev1.Pod](), Map: podset.WakeOwner(c.cfg.Cache, jobs, selects)},
+		{Resource: jobs, Map: c.wakeByJob},
+		{Resource: schema.ResourceFor[*corev1.Pod](), Map: func(ev client.Event) []schema.Key { return c.wakeByPod(ev, byOwner) }},
 	}
 }
 
 // Reconcile takes the next step of one Job.
 func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.Result, error) {
+	if pod, ok := orphanOf(key); ok {
+		return controller.Result{}, c.free(ctx, pod)
+	}
 	// Read.
 	job, ok := client.Cached[*batchv1.Job](c.cfg.Cache, key)
 	if !ok {
-		return controller.Result{}, c.freeOrphans(ctx, key, "")
+		return controller.Result{}, nil
 	}
 	settled, err := c.pending.Settled(ctx, c.cfg.Client, c.cfg.Cache, job)
 	if err != nil {
@@ -91,8 +90,7 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 	return controller.Result{RequeueAfter: p.again}, nil
 }
 
-// claim returns the Job's pods, and frees those of a Job of the same name that
-// was before it.
+// claim returns the Job's pods.
 func (c *Controller) claim(ctx context.Context, job *batchv1.Job) ([]*corev1.Pod, error) {
 	sel := labels.SelectorFromSet(labels.Set{batchv1.ControllerUidLabel: string(job.UID)})
 	if job.Spec.Selector != nil {
@@ -101,20 +99,7 @@ func (c *Controller) claim(ctx context.Context, job *batchv1.Job) ([]*corev1.Pod
 			return nil, controller.Terminal(fmt.Errorf("read selector of %s: %w", schema.KeyOf(job), err))
 		}
 	}
-	pods, err := podset.Claim[*corev1.Pod](ctx, c.cfg.Client, c.cfg.Cache, job, sel)
-	return pods, errors.Join(err, c.freeOrphans(ctx, schema.KeyOf(job), job.UID))
-}
-
-// freeOrphans takes the finalizer off pods of a Job that is gone.
-func (c *Controller) freeOrphans(ctx context.Context, key schema.Key, living types.UID) error {
-	var orphans []*corev1.Pod
-	for _, p := range client.CachedList[*corev1.Pod](c.cfg.Cache, key.Namespace) {
-		ref := metav1.GetControllerOfNoCopy(p)
-		if ref != nil && ref.Kind == "Job" && ref.Name == key.Name && ref.UID != living && tracked(p) {
-			orphans = append(orphans, p)
-		}
-	}
-	return c.release(ctx, orphans)
+	return podset.Claim[*corev1.Pod](ctx, c.cfg.Client, c.cfg.Cache, job, sel)
 }
 
 // report writes the status where it changed, and tells of it in events. It
@@ -173,24 +158,4 @@ func (c *Controller) manage(ctx context.Context, job *batchv1.Job, p decision) e
 	}
 	_, err := c.pods.Create(ctx, job, pods)
 	return err
-}
-
-// release takes the finalizer off pods.
-func (c *Controller) release(ctx context.Context, pods []*corev1.Pod) error {
-	var errs []error
-	for _, p := range pods {
-		if !tracked(p) {
-			continue
-		}
-		left := slices.DeleteFunc(slices.Clone(p.Finalizers), func(f string) bool { return f == batchv1.JobTrackingFinalizer })
-		data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "finalizers": left, "resourceVersion": p.ResourceVersion}})
-		if err != nil {
-			return fmt.Errorf("encode patch: %w", err)
-		}
-		_, err = c.cfg.Client.Patch(ctx, schema.ResourceOf(p), schema.KeyOf(p), types.MergePatchType, data, client.WriteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, fmt.Errorf("release pod %s: %w", schema.KeyOf(p), err))
-		}
-	}
-	return errors.Join(errs...)
 }
