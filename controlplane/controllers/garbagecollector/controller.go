@@ -12,7 +12,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +24,14 @@ import (
 	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
+)
+
+const (
+	// parallel bounds the deletions in flight for one owner.
+	parallel = 16
+	// heldLook is how often an owner that waits is looked at without an event:
+	// the last of a kind that is no longer served may go unheard.
+	heldLook = 5 * time.Minute
 )
 
 // Config is everything the controller needs from outside.
@@ -65,13 +75,7 @@ func (c *Controller) wake(r *schema.Resource, ev client.Event) []schema.Key {
 	owners := ev.Object.GetOwnerReferences()
 	if ev.Type == client.Deleted {
 		c.graph.set(id, nil)
-		keys := keysOf(c.graph.dependents(ev.Object.GetUID()))
-		for _, ref := range owners { // an owner may wait for this one
-			if owner, ok := c.ownerOf(id, ref); ok {
-				keys = append(keys, owner.queueKey())
-			}
-		}
-		return keys
+		return append(keysOf(c.graph.dependents(ev.Object.GetUID())), c.unheld(id, owners)...)
 	}
 	c.graph.set(id, owners)
 	deleted := ev.Object.GetDeletionTimestamp() != nil
@@ -81,11 +85,22 @@ func (c *Controller) wake(r *schema.Resource, ev client.Event) []schema.Key {
 		return nil
 	}
 	keys := []schema.Key{id.queueKey()}
-	if ev.Old != nil && !sameOwners { // an owner may no longer have to wait for it
-		for _, ref := range ev.Old.GetOwnerReferences() {
-			if owner, ok := c.ownerOf(id, ref); ok {
-				keys = append(keys, owner.queueKey())
-			}
+	if ev.Old != nil && !sameOwners {
+		keys = append(keys, c.unheld(id, ev.Old.GetOwnerReferences())...)
+	}
+	return keys
+}
+
+// unheld returns the owners that an object had, or blocks no more, and for which
+// it was the last that they may have waited: the others need not look, and an
+// owner of thousands is not looked through for each of them.
+func (c *Controller) unheld(id identity, owners []metav1.OwnerReference) (keys []schema.Key) {
+	for _, ref := range owners {
+		if c.graph.blocked(ref.UID) {
+			continue
+		}
+		if owner, ok := c.ownerOf(id, ref); ok {
+			keys = append(keys, owner.queueKey())
 		}
 	}
 	return keys
@@ -113,7 +128,7 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 	case slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents):
 		return controller.Result{}, c.orphan(ctx, id, o)
 	case slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents):
-		return controller.Result{}, c.foreground(ctx, id, o)
+		return c.foreground(ctx, id, o)
 	}
 	return controller.Result{}, nil
 }
@@ -136,7 +151,7 @@ func (c *Controller) collect(ctx context.Context, id identity, o schema.Object) 
 			dangling = append(dangling, ref)
 		}
 	}
-	switch p := plan(len(solid), len(waiting), len(dangling), o, len(c.graph.dependents(o.GetUID())) > 0); p.verb {
+	switch p := plan(len(solid), len(waiting), len(dangling), o, c.graph.has(o.GetUID())); p.verb {
 	case keep:
 		return nil
 	case unlink:
@@ -170,8 +185,10 @@ func (c *Controller) orphan(ctx context.Context, id identity, o schema.Object) e
 
 // foreground deletes what an object owns, and lets the object go when nothing
 // is left of what blocks it.
-func (c *Controller) foreground(ctx context.Context, id identity, o schema.Object) error {
+func (c *Controller) foreground(ctx context.Context, id identity, o schema.Object) (controller.Result, error) {
 	blocked := false
+	var g errgroup.Group
+	g.SetLimit(parallel)
 	for _, dep := range c.graph.dependents(o.GetUID()) {
 		obj, ok := c.cfg.Cache.Get(dep.resource, dep.key)
 		if !ok {
@@ -182,15 +199,16 @@ func (c *Controller) foreground(ctx context.Context, id identity, o schema.Objec
 		})
 		blocked = blocked || blocks
 		if obj.GetDeletionTimestamp() == nil {
-			if err := c.collect(ctx, dep, obj); err != nil {
-				return err
-			}
+			g.Go(func() error { return c.collect(ctx, dep, obj) })
 		}
 	}
-	if blocked {
-		return nil // the end of the last dependent wakes us
+	if err := g.Wait(); err != nil {
+		return controller.Result{}, err
 	}
-	return c.release(ctx, id, o, metav1.FinalizerDeleteDependents)
+	if blocked { // the end of the last dependent wakes us
+		return controller.Result{RequeueAfter: heldLook}, nil
+	}
+	return controller.Result{}, c.release(ctx, id, o, metav1.FinalizerDeleteDependents)
 }
 
 // release takes a finalizer off.

@@ -78,12 +78,18 @@ func keysOf(ids []identity) []writ.Key {
 // graph knows who names whom as its owner. It holds only objects with owners.
 type graph struct {
 	mu    sync.Mutex
-	owned map[types.UID]map[identity]struct{} // by owner
+	owned map[types.UID]*dependents // by owner
 	owner map[identity][]types.UID
 }
 
+// dependents are those of one owner.
+type dependents struct {
+	all      map[identity]bool // whether it blocks the end of the owner
+	blocking int               // how many do
+}
+
 func newGraph() *graph {
-	return &graph{owned: map[types.UID]map[identity]struct{}{}, owner: map[identity][]types.UID{}}
+	return &graph{owned: map[types.UID]*dependents{}, owner: map[identity][]types.UID{}}
 }
 
 // set replaces the owners of an object.
@@ -91,18 +97,39 @@ func (g *graph) set(id identity, refs []metav1.OwnerReference) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, uid := range g.owner[id] {
-		delete(g.owned[uid], id)
-		if len(g.owned[uid]) == 0 {
-			delete(g.owned, uid)
-		}
+		g.drop(uid, id)
 	}
 	delete(g.owner, id)
 	for _, ref := range refs {
-		if g.owned[ref.UID] == nil {
-			g.owned[ref.UID] = map[identity]struct{}{}
+		d := g.owned[ref.UID]
+		if d == nil {
+			d = &dependents{all: map[identity]bool{}}
+			g.owned[ref.UID] = d
 		}
-		g.owned[ref.UID][id] = struct{}{}
-		g.owner[id] = append(g.owner[id], ref.UID)
+		blocked, twice := d.all[id]
+		blocks := blocked || ptrTrue(ref.BlockOwnerDeletion)
+		if blocks && !blocked {
+			d.blocking++
+		}
+		d.all[id] = blocks
+		if !twice {
+			g.owner[id] = append(g.owner[id], ref.UID)
+		}
+	}
+}
+
+// drop forgets that an object names an owner.
+func (g *graph) drop(owner types.UID, id identity) {
+	d := g.owned[owner]
+	if d == nil {
+		return
+	}
+	if d.all[id] {
+		d.blocking--
+	}
+	delete(d.all, id)
+	if len(d.all) == 0 {
+		delete(g.owned, owner)
 	}
 }
 
@@ -110,9 +137,28 @@ func (g *graph) set(id identity, refs []metav1.OwnerReference) {
 func (g *graph) dependents(uid types.UID) []identity {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var out []identity
-	for id := range g.owned[uid] {
+	d := g.owned[uid]
+	if d == nil {
+		return nil
+	}
+	out := make([]identity, 0, len(d.all))
+	for id := range d.all {
 		out = append(out, id)
 	}
 	return out
+}
+
+// has says whether any object names the UID as an owner.
+func (g *graph) has(uid types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.owned[uid] != nil
+}
+
+// blocked says whether an object holds up the end of the owner.
+func (g *graph) blocked(owner types.UID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	d := g.owned[owner]
+	return d != nil && d.blocking > 0
 }
