@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -95,7 +96,10 @@ type Config struct {
 	AllowedUnsafeSysctls []string
 	// NoSeccompDefault runs containers that name no seccomp profile without one.
 	NoSeccompDefault bool
-	Log              *slog.Logger
+	// Held says of other loops of this node, by name, how often each was held
+	// back because it wanted to wake at once again and again, for the metrics.
+	Held map[string]func() uint64
+	Log  *slog.Logger
 
 	// simulated leaves out everything that touches the machine.
 	simulated bool
@@ -277,11 +281,19 @@ func (a *Agent) serve(ctx context.Context) error {
 }
 
 // metrics are the agent's own. Rounds without effect are zero on a sound node.
-func (a *Agent) metrics() []prometheus.Collector {
-	return []prometheus.Collector{prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "writ_loop_idle_wakes_total", ConstLabels: prometheus.Labels{"loop": "pod"},
-		Help: "Times that a loop asked to be woken again at once though its round had no effect, and was made to wait",
-	}, func() float64 { return float64(a.pods.Held()) })}
+func (a *Agent) metrics() (out []prometheus.Collector) {
+	held := maps.Clone(a.cfg.Held)
+	if held == nil {
+		held = map[string]func() uint64{}
+	}
+	held["pod"] = a.pods.Held
+	for name, count := range held {
+		out = append(out, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "writ_loop_idle_wakes_total", ConstLabels: prometheus.Labels{"loop": name},
+			Help: "Times that a loop asked to be woken again at once though its round had no effect, and was made to wait",
+		}, func() float64 { return float64(count()) }))
+	}
+	return out
 }
 
 // journal is where the machine logs. A node that is simulated has none.

@@ -52,6 +52,9 @@ type Config struct {
 
 	// step is called before every write, which an error prevents. For tests.
 	step func() error
+	// asked is told when a turn wants the next one, and says when it shall want
+	// it. For tests.
+	asked func(wait time.Duration) time.Duration
 }
 
 // Settings keep this node's settings.
@@ -64,6 +67,7 @@ type Settings struct {
 	// endpoints are by host.
 	endpoints atomic.Pointer[map[string]declared]
 	secrets   secrets
+	pace      pace.Loop
 
 	// The rest is the loop's.
 	record  Record
@@ -90,6 +94,9 @@ func New(cfg Config) *Settings {
 	}
 	if cfg.Restart == nil {
 		cfg.Restart = restart
+	}
+	if cfg.asked == nil {
+		cfg.asked = func(wait time.Duration) time.Duration { return wait }
 	}
 	if cfg.step == nil {
 		cfg.step = func() error { return nil }
@@ -154,7 +161,6 @@ func (s *Settings) Run(ctx context.Context) error {
 	go func() { followed <- s.follow(ctx, ring) }()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var guard pace.Guard
 	for byClock := false; ; {
 		select {
 		case err := <-followed:
@@ -165,16 +171,26 @@ func (s *Settings) Run(ctx context.Context) error {
 			byClock = true
 		}
 		timer.Stop()
-		if wait := s.turn(ctx); wait > 0 {
-			now := time.Now()
-			at, held := guard.Next(now, now.Add(wait), !byClock)
-			if held {
-				s.cfg.Log.Warn("settings are looked at too often", "wanted", wait, "wait", at.Sub(now))
-			}
-			timer.Reset(at.Sub(now))
+		if wait := s.cfg.asked(s.turn(ctx)); wait > 0 {
+			timer.Reset(s.rest(wait, !byClock))
 		}
 	}
 }
+
+// rest is how long the loop sleeps that wants to sleep for a time. One that
+// wants to wake again and again without an event is held back.
+func (s *Settings) rest(wait time.Duration, event bool) time.Duration {
+	now := time.Now()
+	at, held := s.pace.Next(now, now.Add(wait), event)
+	if held {
+		s.log.Debug("settings are looked at too often", "wanted", wait, "wait", at.Sub(now))
+	}
+	return at.Sub(now)
+}
+
+// Held is how often the loop was held back that wanted to wake at once again and
+// again: 0 on a sound node. It may be called by several goroutines.
+func (s *Settings) Held() uint64 { return s.pace.Held() }
 
 // follow wakes the loop when the Node or a pool changes, until ctx ends.
 func (s *Settings) follow(ctx context.Context, ring func()) error {

@@ -32,6 +32,9 @@ type computer struct {
 	source  *source
 	// well says why the running version is not.
 	well func(version string) error
+	// asked is that of Config; held is how often its agents were held back.
+	asked func(time.Duration) time.Duration
+	held  uint64
 
 	versions map[string]*sim.Version
 }
@@ -153,20 +156,34 @@ func (c *computer) up(ctx context.Context, s *slot.Slots) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	version := st.Current().Version
-	return New(Config{
+	u := New(Config{
 		NodeName: "n1", Client: c.w.api, Cache: c.w.api.Cache(), Images: c.w.images, Slots: s, Dir: c.dir, Keys: c.keys, Unsigned: !c.strict, Arch: "amd64",
 		HTTP: &http.Client{Transport: c.source}, Boot: time.Now(),
 		Healthy: func(context.Context) error { return c.well(version) },
 		Reboot:  func(context.Context, string) error { cancel(); return nil },
-	}).Run(ctx)
+		asked:   c.asked,
+	})
+	err = u.Run(ctx)
+	c.held += u.Held()
+	return err
 }
 
 func (c *computer) fine(context.Context) error { return nil }
 
 func start(w *world) *computer {
 	c := newComputer(w)
+	c.bounds(0, 0)
 	run(w.t, c.life)
 	return c
+}
+
+// bounds sees, once its agents have ended, how often they were held back.
+func (c *computer) bounds(least, most uint64) {
+	c.w.t.Cleanup(func() {
+		if c.held < least || c.held > most {
+			c.w.t.Errorf("the loop was held back %d times, want %d to %d", c.held, least, most)
+		}
+	})
 }
 
 func TestUpdater(t *testing.T) {

@@ -45,4 +45,8 @@ type Config struct {
 	// Reboot reboots the machine, in order. It may return before that happens.
 	Reboot func(ctx context.Context, reason string) error
 	Log    *slog.Logger
+
+	// asked is told when a turn wants the next one, and says when it shall want
+	// it. For tests.
+	asked func(wait time.Duration) time.Duration
 }

@@ -43,6 +43,7 @@ type Updater struct {
 	cfg     Config
 	log     *slog.Logger
 	fetcher fetcher
+	pace    pace.Loop
 
 	// The rest is the loop's.
 	record    Record
@@ -72,6 +73,9 @@ func New(cfg Config) *Updater {
 	}
 	if b, err := os.ReadFile("/etc/machine-id"); err == nil && cfg.MachineID == "" {
 		cfg.MachineID = strings.TrimSpace(string(b))
+	}
+	if cfg.asked == nil {
+		cfg.asked = func(wait time.Duration) time.Duration { return wait }
 	}
 	if cfg.Settle == 0 {
 		cfg.Settle = 30 * time.Second
@@ -103,7 +107,6 @@ func (u *Updater) Run(ctx context.Context) error {
 	defer u.stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var guard pace.Guard
 	for byClock := false; ; {
 		select {
 		case err := <-followed:
@@ -116,14 +119,24 @@ func (u *Updater) Run(ctx context.Context) error {
 			u.finish(r)
 			byClock = false
 		}
-		wait, now := u.turn(ctx), time.Now()
-		at, held := guard.Next(now, now.Add(wait), !byClock)
-		if held {
-			u.cfg.Log.Warn("the update is looked at too often", "wanted", wait, "wait", at.Sub(now))
-		}
-		timer.Reset(at.Sub(now))
+		timer.Reset(u.rest(u.cfg.asked(u.turn(ctx)), !byClock))
 	}
 }
+
+// rest is how long the loop sleeps that wants to sleep for a time. One that
+// wants to wake again and again without an event is held back.
+func (u *Updater) rest(wait time.Duration, event bool) time.Duration {
+	now := time.Now()
+	at, held := u.pace.Next(now, now.Add(wait), event)
+	if held {
+		u.log.Debug("the update is looked at too often", "wanted", wait, "wait", at.Sub(now))
+	}
+	return at.Sub(now)
+}
+
+// Held is how often the loop was held back that wanted to wake at once again and
+// again: 0 on a sound node. It may be called by several goroutines.
+func (u *Updater) Held() uint64 { return u.pace.Held() }
 
 // bootTime is when the machine was started.
 func bootTime() (time.Time, error) {

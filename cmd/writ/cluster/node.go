@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/writ-os/writ/nodeagent/runtime/containerd"
 	"github.com/writ-os/writ/nodeagent/settings"
 	"github.com/writ-os/writ/nodeagent/twin"
+	"github.com/writ-os/writ/nodeagent/update"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 
@@ -54,6 +56,7 @@ type Node struct {
 	ready chan struct{}
 	// machine is what Run has found this one to be.
 	machine twin.Machine
+	updater atomic.Pointer[update.Updater] // nil where the machine is not updated
 }
 
 // NewNode returns a node; it starts nothing. With a control plane in the same
@@ -113,6 +116,7 @@ func (n *Node) Run(ctx context.Context) error {
 		Server:               nodeagent.Server{Addr: net.JoinHostPort("", strconv.Itoa(n.cfg.Port)), TLS: who.serving},
 		AllowedUnsafeSysctls: n.cfg.AllowedUnsafeSysctls, NoSeccompDefault: n.cfg.NoSeccompDefault,
 		Version: n.cfg.Version, ShipImages: "/proc/self/exe", Log: n.log("agent"),
+		Held: map[string]func() uint64{"settings": pool.Held, "update": n.updateHeld},
 	})
 	names := dns.New(dns.Config{Cache: cache, Addr: []netip.AddrPort{netip.AddrPortFrom(DNSService, 53)}, Domain: Domain, Log: n.log("dns")})
 	services := proxy.New(proxy.Config{Cache: cache, NodeName: n.cfg.NodeName, ClusterCIDR: n.cfg.podCIDR(), Log: n.log("proxy")})

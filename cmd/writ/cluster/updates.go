@@ -60,11 +60,21 @@ func (n *Node) updates(ctx context.Context, c client.Interface, cache client.Cac
 	if err != nil {
 		return err
 	}
-	return update.New(update.Config{
+	u := update.New(update.Config{
 		NodeName: n.cfg.NodeName, MachineID: n.machine.ID, Client: c, Cache: cache, Images: update.NodeImages(c), Slots: slots, Dir: n.cfg.file("node", "update"), Keys: keys, Unsigned: unsigned,
 		Healthy: func(context.Context) error { return n.healthy(cache, boot) },
 		Reboot:  reboot, Log: n.log("update"),
-	}).Run(ctx)
+	})
+	n.updater.Store(u)
+	return u.Run(ctx)
+}
+
+// updateHeld is how often the loop of updates was held back.
+func (n *Node) updateHeld() uint64 {
+	if u := n.updater.Load(); u != nil {
+		return u.Held()
+	}
+	return 0
 }
 
 // openSlots mounts the EFI partition for as long as the node runs.

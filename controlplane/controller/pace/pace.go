@@ -12,7 +12,10 @@
 // first round after an effect is not late.
 package pace
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // What a Guard allows.
 const (
@@ -62,3 +65,23 @@ func (g *Guard) Next(now, want time.Time, effect bool) (wake time.Time, held boo
 
 // Idle says whether the loop is held back at present.
 func (g *Guard) Idle() bool { return g.idle > Free }
+
+// Loop is the Guard of one loop whose held wakes are counted. The zero value is
+// ready.
+type Loop struct {
+	guard Guard
+	held  atomic.Uint64
+}
+
+// Next is Guard.Next, counted. It is for one goroutine at a time.
+func (l *Loop) Next(now, want time.Time, effect bool) (wake time.Time, held bool) {
+	wake, held = l.guard.Next(now, want, effect)
+	if held {
+		l.held.Add(1)
+	}
+	return wake, held
+}
+
+// Held is how many wakes were held back so far. It may be called by several
+// goroutines.
+func (l *Loop) Held() uint64 { return l.held.Load() }
