@@ -128,6 +128,8 @@ func (c *Collector) source(id string) *source {
 // Run follows the raw files until ctx ends, then closes the collector.
 func (c *Collector) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, c.ino.close)()
+	var copying sync.WaitGroup
+	defer copying.Wait()
 	defer c.closeAll()
 	buf := make([]byte, 16<<10)
 	for {
@@ -139,13 +141,48 @@ func (c *Collector) Run(ctx context.Context) error {
 			return fmt.Errorf("read inotify: %w", err)
 		}
 		for _, s := range c.changed(wds, overflow) {
-			if err := s.copy(c.cfg.Now, false); err != nil {
-				// A full disk must not end the agent: the output stays in the raw
-				// file and is copied when the next line comes.
-				c.cfg.Log.Warn("copy container output", "log", s.log.path, "err", err)
+			if s.begin() {
+				copying.Go(func() { c.copyAll(s) })
 			}
 		}
 	}
+}
+
+// copyAll copies until nothing is new. Each container has a copier of its own
+// while it prints: one whose log is on a disk that hangs, or that prints without
+// end, keeps nobody else's output back.
+func (c *Collector) copyAll(s *source) {
+	for {
+		if err := s.copy(c.cfg.Now, false); err != nil {
+			// A full disk must not end the agent: the output stays in the raw
+			// file and is copied when the next line comes.
+			c.cfg.Log.Warn("copy container output", "log", s.log.path, "err", err)
+		}
+		if s.done() {
+			return
+		}
+	}
+}
+
+// begin says whether the caller is to copy: somebody who does already looks once
+// more.
+func (s *source) begin() bool {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.turn.again = s.turn.running
+	if s.turn.running {
+		return false
+	}
+	s.turn.running = true
+	return true
+}
+
+// done says whether the copier may leave.
+func (s *source) done() bool {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.turn.running, s.turn.again = s.turn.again, false
+	return !s.turn.running
 }
 
 func (c *Collector) changed(wds []int, all bool) []*source {

@@ -2,7 +2,6 @@ package crilog
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -24,10 +23,16 @@ type source struct {
 	mu      sync.Mutex
 	streams [2]stream
 	log     *Writer
-	pos     *os.File // two little-endian uint64: bytes copied of stdout, stderr
+	pos     *os.File // see note
+	adding  note     // of what is in the log's buffer; to is what to go on from
 	closed  bool
 	chunk   []byte
 	taps    map[*Tap]bool
+
+	turn struct {
+		sync.Mutex
+		running, again bool // somebody copies; and is to look once more
+	}
 }
 
 type stream struct {
@@ -59,24 +64,29 @@ func openSource(dir, logPath string, l Limits) (*source, error) {
 	if s.pos, err = os.OpenFile(filepath.Join(dir, "copied"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}
-	if err := s.restore(); err != nil {
+	if s.log, err = NewWriter(logPath, l); err != nil {
 		return nil, err
 	}
-	if s.log, err = NewWriter(logPath, l); err != nil {
+	if err := s.restore(); err != nil {
 		return nil, err
 	}
 	ok = true
 	return s, nil
 }
 
+// restore goes on from where an earlier process has come to.
 func (s *source) restore() error {
-	var b [16]byte
-	if _, err := s.pos.ReadAt(b[:], 0); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read position: %w", err)
+	n, err := readNote(s.pos)
+	if err != nil {
+		return err
+	}
+	at, err := n.settle(s.log)
+	if err != nil {
+		return err
 	}
 	for i := range s.streams {
 		st := &s.streams[i]
-		st.copied = int64(binary.LittleEndian.Uint64(b[8*i:]))
+		st.copied = at[i]
 		fi, err := st.file.Stat()
 		if err != nil {
 			return err
@@ -90,7 +100,8 @@ func (s *source) restore() error {
 }
 
 // copy moves what the container has printed to its log. With end also the
-// last line that has no newline.
+// last line that has no newline. The streams take turns: a flood of one does not
+// keep the other waiting.
 func (s *source) copy(now func() time.Time, end bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,40 +111,64 @@ func (s *source) copy(now func() time.Time, end bool) error {
 	for t := range s.taps {
 		t.poke()
 	}
-	for i := range s.streams {
-		if err := s.copyStream(&s.streams[i], now, end); err != nil {
-			return err
+	for more := true; more; {
+		more = false
+		for i := range s.streams {
+			again, err := s.copyChunk(i, now, end)
+			if err != nil {
+				return err
+			}
+			more = more || again
 		}
 	}
 	return nil
 }
 
-func (s *source) copyStream(st *stream, now func() time.Time, end bool) error {
+// copyChunk copies some of a stream, and says whether there is more.
+func (s *source) copyChunk(i int, now func() time.Time, end bool) (more bool, err error) {
+	if err := s.write(now()); err != nil { // what an earlier round could not
+		return false, err
+	}
 	if s.chunk == nil {
 		s.chunk = make([]byte, 64<<10)
 	}
-	for {
-		n, err := st.file.ReadAt(s.chunk, st.copied)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read output: %w", err)
-		}
-		last := end && n < len(s.chunk)
-		used := s.add(st, s.chunk[:n], now(), last)
-		if used == 0 {
-			return nil
-		}
-		if err := s.log.Flush(now()); err != nil {
-			return err
-		}
-		st.copied += int64(used)
-		if err := s.note(); err != nil {
-			return err
-		}
-		s.punch(st)
-		if n < len(s.chunk) {
-			return nil
-		}
+	st := &s.streams[i]
+	n, err := st.file.ReadAt(s.chunk, st.copied)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read output: %w", err)
 	}
+	used := s.add(st, s.chunk[:n], now(), end && n < len(s.chunk))
+	if used == 0 {
+		return false, nil
+	}
+	if s.adding, err = s.log.noteOf([2]int64{s.streams[0].copied, s.streams[1].copied}); err != nil {
+		s.log.drop()
+		return false, err
+	}
+	s.adding.to[i] += int64(used)
+	if err := s.adding.save(s.pos); err != nil {
+		s.log.drop()
+		return false, err
+	}
+	return n == len(s.chunk), s.write(now())
+}
+
+// write writes what was added to the log. What it could not write stays in the
+// log's buffer, and no more is added before that is written: nothing is there
+// twice, and a disk that is full costs no memory.
+func (s *source) write(now time.Time) error {
+	if s.log.empty() {
+		return nil
+	}
+	err := s.log.Flush(now)
+	if !s.log.empty() {
+		return err
+	}
+	for i := range s.streams {
+		s.streams[i].copied = s.adding.to[i]
+		s.punch(&s.streams[i])
+	}
+	return err // of setting the log aside
 }
 
 // add puts the whole lines of b into the log's buffer and says how many bytes
@@ -157,17 +192,6 @@ func (s *source) add(st *stream, b []byte, now time.Time, last bool) int {
 		b = b[size:]
 	}
 	return used
-}
-
-func (s *source) note() error {
-	var b [16]byte
-	for i := range s.streams {
-		binary.LittleEndian.PutUint64(b[8*i:], uint64(s.streams[i].copied))
-	}
-	if _, err := s.pos.WriteAt(b[:], 0); err != nil {
-		return fmt.Errorf("write position: %w", err)
-	}
-	return nil
 }
 
 // punch gives the space of copied output back. File systems that cannot do so

@@ -67,7 +67,7 @@ func (w *Writer) open() error {
 func (w *Writer) Add(l Line) { w.buf = appendLine(w.buf, l) }
 
 // Flush writes the added lines by one write, then rotates a file that has
-// grown too large.
+// grown too large. Lines that it could not write stay added.
 func (w *Writer) Flush(now time.Time) error {
 	if len(w.buf) == 0 {
 		return nil
@@ -89,13 +89,15 @@ func (w *Writer) Close() error { return w.file.Close() }
 
 func (w *Writer) rotate(now time.Time) error {
 	aside := w.path + "." + now.UTC().Format("20060102-150405.000000000")
-	if err := os.Rename(w.path, aside); err != nil {
+	// Gone: it was set aside, and then no new one could be made.
+	if err := os.Rename(w.path, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("rotate log: %w", err)
 	}
-	_ = w.file.Close()
+	full := w.file
 	if err := w.open(); err != nil {
-		return err
+		return err // the full one takes what comes, until there is another
 	}
+	_ = full.Close()
 	old, err := rotated(w.path)
 	if err != nil {
 		return err
