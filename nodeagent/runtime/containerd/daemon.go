@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // daemon finds a containerd, or starts one that outlives the agent.
@@ -43,28 +45,65 @@ func (d *daemon) ensure(ctx context.Context) (string, error) {
 	return d.socket, d.start(ctx)
 }
 
-// keep starts an own daemon again when it has ended.
+// keep starts an own daemon again when it has ended, but not more than once a
+// second.
 func (d *daemon) keep(ctx context.Context) error {
 	if !d.own {
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	for {
+		began := time.Now()
+		if pid, ok := d.running(); ok {
+			d.awaitEnd(ctx, pid)
+			if _, ok := d.running(); ok && ctx.Err() == nil {
+				continue
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
-			if _, ok := d.running(); ok {
-				continue
-			}
-			d.log.Warn("containerd has ended, starting it again")
-			if err := d.start(ctx); err != nil && ctx.Err() == nil {
-				return err
-			}
+		case <-time.After(time.Second - time.Since(began)):
+		}
+		if _, ok := d.running(); ok { // somebody else was quicker
+			continue
+		}
+		d.log.Warn("containerd has ended, starting it again")
+		if err := d.start(ctx); err != nil && ctx.Err() == nil {
+			return err
 		}
 	}
+}
+
+// awaitEnd returns when the daemon has ended, or ctx: the kernel wakes it, and
+// until then it costs nothing. A kernel that cannot (before 5.10) is asked again
+// in a second.
+func (d *daemon) awaitEnd(ctx context.Context, pid int) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return
+	case err != nil:
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+		return
+	}
+	f := os.NewFile(uintptr(fd), "containerd")
+	defer f.Close()
+	if again, ok := d.running(); !ok || again != pid {
+		return // the number was another's by then
+	}
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return // ctx has ended
+	}
+	_ = raw.Read(func(fd uintptr) bool { // its error is that of ctx
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+	})
 }
 
 // start starts the own daemon unless it runs.
