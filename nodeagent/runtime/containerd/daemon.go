@@ -56,16 +56,13 @@ func (d *daemon) keep(ctx context.Context) error {
 		began := time.Now()
 		if pid, ok := d.running(); ok {
 			d.awaitEnd(ctx, pid)
-			if _, ok := d.running(); ok && ctx.Err() == nil {
-				continue
-			}
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(time.Second - time.Since(began)):
 		}
-		if _, ok := d.running(); ok { // somebody else was quicker
+		if _, ok := d.running(); ok { // somebody else was quicker, or nothing has ended
 			continue
 		}
 		d.log.Warn("containerd has ended, starting it again")
