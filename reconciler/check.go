@@ -59,7 +59,11 @@ func Review(ctx context.Context, t render.Tree, options ...render.Options) (wron
 	if err != nil {
 		return nil, nil, err
 	}
-	return validate.Sort(append(ev.findings, ev.together(nil)...)), validate.Sort(ev.warnings), nil
+	refused, warned, err := ev.security(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return validate.Sort(slices.Concat(ev.findings, ev.together(nil), refused)), validate.Sort(append(ev.warnings, warned...)), nil
 }
 
 // Plan says what a tree would do to a cluster. Findings of the tree itself and
@@ -95,7 +99,12 @@ func (e *evaluator) plan(ctx context.Context, t render.Tree, c Commit, w World, 
 	if err != nil {
 		return nil, nil, err
 	}
-	findings := append(ev.findings, ev.together(namespaceExists(w.Live))...)
+	refused, warned, err := ev.security(ctx, w.Live)
+	if err != nil {
+		return nil, nil, err
+	}
+	ev.warnings = append(ev.warnings, warned...)
+	findings := slices.Concat(ev.findings, ev.together(namespaceExists(w.Live)), refused)
 	if len(findings) > 0 && !ev.leave(findings, w) {
 		return &plan.Plan{Findings: validate.Sort(findings)}, ev, nil
 	}
@@ -134,7 +143,7 @@ func (ev *evaluation) compute(ctx context.Context, c Commit, w World) (*plan.Pla
 	}
 	p := plan.Compute(in)
 	ev.locate(ctx, p.Findings)
-	p.Findings, p.Warnings = validate.Sort(p.Findings), ev.warnings
+	p.Findings, p.Warnings = validate.Sort(p.Findings), validate.Sort(ev.warnings)
 	return p, nil
 }
 

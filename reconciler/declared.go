@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/writ-os/writ/reconciler/health"
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
@@ -163,6 +166,35 @@ func (e *evaluated) named(name string) bool {
 	return false
 }
 
+// namespaces are those that objects are declared in.
+func (e *evaluated) namespaces() []string {
+	out := []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
+	for u := range e.in.All() {
+		out = append(out, u.name)
+	}
+	return out
+}
+
+// podKinds are the kinds that are pods or make them.
+var podKinds = []string{"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "PodTemplate", "ReplicaSet", "ReplicationController", "StatefulSet"}
+
+// podsIn yields the objects of a namespace that are pods or make them.
+func (e *evaluated) podsIn(namespace string) iter.Seq2[*unit, int] {
+	return func(yield func(*unit, int) bool) {
+		for _, kind := range podKinds {
+			first := render.Ref{Resource: &schema.Resource{Kind: kind}, Key: schema.Key{Namespace: namespace}}
+			for d := range e.declared.From(declaration{&render.Head{Ref: first}, at(""), 0}) {
+				if d.Resource.Kind != kind || d.Key.Namespace != namespace {
+					break
+				}
+				if d.unit.pods != nil && slices.Contains(d.unit.pods.makes, d.at) && !yield(d.unit, d.at) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // together says what is wrong with the objects of the tree as a whole.
 func (e *evaluated) together(exists func(namespace string) bool) []v1alpha1.Finding {
 	if e.twice == 0 && !e.astray(exists) {
@@ -198,7 +230,8 @@ func (e *evaluated) heads() []render.Head {
 // remarkable says whether anything has to be known of a unit beyond what it
 // declares.
 func (c *checked) remarkable() bool {
-	return len(c.findings) > 0 || len(c.warnings) > 0 || len(c.definitions) > 0 || c.isCustom() || c.placed()
+	return len(c.findings) > 0 || len(c.warnings) > 0 || len(c.definitions) > 0 || c.isCustom() || c.placed() ||
+		c.pods != nil && c.pods.usual
 }
 
 // placed says whether an object of a unit waits for others.

@@ -16,7 +16,9 @@ import (
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/policy"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/reconciler/validate"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/podstandard"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -51,6 +53,9 @@ type checked struct {
 	definitions []definition
 	findings    []v1alpha1.Finding
 	warnings    []v1alpha1.Finding
+
+	pods   *pods // nil: no object makes any
+	spaces []space
 }
 
 // evaluator renders and validates trees, and remembers the last one: what has
@@ -69,9 +74,10 @@ type evaluator struct {
 
 	catalog     *schema.Live // nil: built-in kinds alone
 	definitions definitions
+	security    *podstandard.Judge
 }
 
-func newEvaluator() *evaluator { return &evaluator{} }
+func newEvaluator() *evaluator { return &evaluator{security: baseline()} }
 
 // evaluate reads a tree. keep says of which units the JSON is wanted after, if
 // they are read; nil: of none.
@@ -106,7 +112,7 @@ func (e *evaluator) evaluate(ctx context.Context, t render.Tree, keep func(*rend
 	if err != nil {
 		return nil, fmt.Errorf("read health rules: %w", err)
 	}
-	p := &pass{scan: scan, judge: judge{rules, ks}, keep: keep}
+	p := &pass{scan: scan, judge: judge{rules, ks, e.security}, keep: keep}
 	p.begin(before)
 	if err := p.run(ctx); err != nil {
 		return nil, err
@@ -303,7 +309,7 @@ func (ev *evaluation) load(ctx context.Context, units ...*unit) error {
 		}
 		json[i] = make([][]byte, len(out.Manifests))
 		for j := range out.Manifests {
-			json[i][j] = out.Manifests[j].JSON
+			json[i][j] = validate.Applied(&out.Manifests[j])
 		}
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/validate"
+	"github.com/writ-os/writ/schema/podstandard"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -17,6 +18,7 @@ import (
 type judge struct {
 	policies *policy.Set
 	kinds    *kinds
+	security *podstandard.Judge
 }
 
 // rules reads the policies of a tree, or remembers them.
@@ -72,13 +74,17 @@ func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (
 	json := make([][]byte, len(out.Manifests))
 	for i := range out.Manifests {
 		m := &out.Manifests[i]
-		c.heads[i], json[i] = m.Head, m.JSON
+		c.heads[i], json[i] = m.Head, validate.Applied(m)
+		if m.Resource.Kind == "Namespace" && m.Resource.Custom == nil {
+			c.spaces = append(c.spaces, space{m.Ref, labelsOf(m)})
+		}
 		if m.Resource.Custom != nil {
 			c.findings = append(c.findings, validate.Custom(ctx, m, j.kinds.rules(m.Resource))...)
 		} else {
 			found := validate.Manifest(m)
-			refused, warned := validate.Typed(m, found)
+			refused, warned := validate.Typed(m, validate.Decode(m), found)
 			c.findings, c.warnings = append(append(c.findings, found...), refused...), append(c.warnings, warned...)
+			c.judgeSecurity(i, m, j.security, out.Redact)
 		}
 	}
 	c.findings, c.warnings = out.Redact(c.findings), out.Redact(c.warnings)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/secret"
+	"github.com/writ-os/writ/reconciler/validate"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -79,7 +80,7 @@ const refusedRetry = time.Minute
 // cluster lacks a kind, a key, a namespace or variables.
 func dependsOnCluster(f v1alpha1.Finding) bool {
 	switch f.Rule {
-	case "UnknownKind", secret.RuleMissingKey, "Variable", "NoNamespace":
+	case "UnknownKind", secret.RuleMissingKey, "Variable", "NoNamespace", validate.RulePodSecurity:
 		return true
 	}
 	return false

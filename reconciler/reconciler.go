@@ -40,6 +40,7 @@ import (
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/podstandard"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -61,8 +62,11 @@ type Config struct {
 	// Declared says that the Repository object is there already and is not
 	// this reconciler's to make.
 	Declared bool
-	Log      *slog.Logger
-	Metrics  prometheus.Registerer // nil: none
+	// PodSecurity is what the server's admission holds pods against; nil:
+	// podstandard.Baseline.
+	PodSecurity *podstandard.Judge
+	Log         *slog.Logger
+	Metrics     prometheus.Registerer // nil: none
 }
 
 // Delays of the loop. They pace writes of status and repeated failures, never
@@ -116,6 +120,9 @@ func New(cfg Config) *Reconciler {
 	}
 	eval := newEvaluator()
 	eval.catalog = cfg.Catalog
+	if cfg.PodSecurity != nil {
+		eval.security = cfg.PodSecurity
+	}
 	return &Reconciler{cfg: cfg, log: cfg.Log.With("repository", cfg.Repository), metrics: newMetrics(cfg.Metrics, cfg.Repository),
 		eval: eval, replan: make(chan struct{}, 1), watch: newWatch(cfg.Client.Cache(), func(r *schema.Resource) bool { return cfg.Catalog.Load().ByGVK(r.GVK()) == r }), first: true,
 		dirty: map[render.Ref]bool{}, held: map[render.Ref]string{}, ours: map[render.Ref]string{}}

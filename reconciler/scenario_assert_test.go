@@ -35,6 +35,12 @@ var asserts = map[string]command{
 		}
 		return fmt.Errorf("warnings are %+v", s.object(args[0]).Status.Warnings)
 	},
+	"no-warnings": func(s *scenario, args []string) error {
+		if got := s.object(args[0]).Status.Warnings; len(got) > 0 {
+			return fmt.Errorf("warnings are %+v", got)
+		}
+		return nil
+	},
 	// number TREE N: how many findings there are
 	"number": func(s *scenario, args []string) error {
 		if got := s.object(args[0]).Status.Findings; strconv.Itoa(len(got)) != args[1] {

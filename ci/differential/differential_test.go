@@ -17,8 +17,8 @@ import (
 
 	"github.com/writ-os/writ/ci/differential/exchange"
 	"github.com/writ-os/writ/cmd/writ/cluster"
-	"github.com/writ-os/writ/controlplane/admission/podsecurity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/schema/podstandard"
 )
 
 var (
@@ -133,7 +133,7 @@ func startServer(t *testing.T, dir string) exchange.Server {
 	p := cluster.NewControlPlane(cluster.Config{DataDir: dir, Listen: addr, NodeName: "none", Still: true,
 		// Upstream's server reads the data, and enforces no Pod Security Standard
 		// where a namespace says nothing.
-		API: cluster.API{EncryptionFile: cluster.NoEncrypts, PodSecurity: &podsecurity.Config{}},
+		API: cluster.API{EncryptionFile: cluster.NoEncrypts, PodSecurity: &podstandard.Config{}},
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

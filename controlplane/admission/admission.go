@@ -16,6 +16,7 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/podstandard"
 )
 
 // Config is what the plugins need from outside. Zero values are upstream's
@@ -38,7 +39,7 @@ type Config struct {
 	// for webhooks. nil: the DNS name <name>.<namespace>.svc.
 	ResolveService func(ctx context.Context, namespace, name string, port int32) (string, error)
 	// PodSecurity are the defaults and exemptions of PodSecurity.
-	PodSecurity podsecurity.Config
+	PodSecurity podstandard.Config
 	// EventLimits are those of EventRateLimit.
 	EventLimits []EventLimit
 	// NodeSelectors are those of PodNodeSelector.

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/pod-security-admission/api"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler"
@@ -124,7 +125,8 @@ func planBetween(ctx context.Context, from, to render.Tree, label string, o Opti
 	return planTree(ctx, to, reconciler.Commit{}, memory, o)
 }
 
-// assumed are the namespaces that manifests live in and do not declare.
+// assumed are the namespaces that manifests live in and do not declare. Nobody
+// knows what they enforce, so they allow all pods.
 func assumed(all []render.Manifest) []schema.Object {
 	named, declared := map[string]bool{}, map[string]bool{}
 	for _, m := range all {
@@ -136,7 +138,7 @@ func assumed(all []render.Manifest) []schema.Object {
 	var out []schema.Object
 	for name := range named {
 		if name != "" && !declared[name] {
-			out = append(out, &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}})
+			out = append(out, &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.EnforceLevelLabel: string(api.LevelPrivileged)}}})
 		}
 	}
 	return out

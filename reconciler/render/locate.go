@@ -13,7 +13,7 @@ import (
 // list are named by index or by key, as in [name="web"].
 func Locate(e ast.Expr, path string) token.Position {
 	pos := e.Pos()
-	for _, step := range steps(path) {
+	for _, step := range Steps(path) {
 		key, value := child(e, step)
 		if value == nil {
 			break
@@ -31,7 +31,7 @@ func Locate(e ast.Expr, path string) token.Position {
 // Locate returns.
 func LocateValue(e ast.Expr, path string) (at token.Position, text string) {
 	v := e
-	for _, step := range steps(path) {
+	for _, step := range Steps(path) {
 		if _, v = child(v, step); v == nil {
 			return Locate(e, path), ""
 		}
@@ -54,7 +54,7 @@ func LocateValue(e ast.Expr, path string) (at token.Position, text string) {
 // place of the manifest when it has none.
 func Descend(e ast.Expr, path string) ast.Expr {
 	pos := e.Pos()
-	for _, step := range steps(path) {
+	for _, step := range Steps(path) {
 		_, value := child(e, step)
 		if value == nil {
 			return &ast.StructLit{Lbrace: pos}
@@ -64,8 +64,8 @@ func Descend(e ast.Expr, path string) ast.Expr {
 	return e
 }
 
-// steps splits a path: `a.b[name="x"].c` is a, b, [name="x"], c.
-func steps(path string) []string {
+// Steps splits a path: `a.b[name="x"].c` is a, b, [name="x"], c.
+func Steps(path string) []string {
 	var out []string
 	start, quoted, inner := 0, false, false
 	cut := func(end int) {

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,42 +15,67 @@ import (
 // RuleNotHonoured is the rule of findings about fields on which nothing acts.
 const RuleNotHonoured = "NotHonoured"
 
-// Typed says what is wrong with a manifest of a kind whose Go type says more
-// than its definition: what the API would answer of its pods, what no pod could
-// start with, and what this cluster does not honour. found is what Manifest has
-// said already. What is warned of keeps nothing from being applied.
-func Typed(m *render.Manifest, found []v1alpha1.Finding) (refused, warned []v1alpha1.Finding) {
+// Decode makes the Go object of a manifest; nil where there is nothing that its
+// type would say beyond the definition of its kind.
+func Decode(m *render.Manifest) schema.Object {
 	if m.Resource.Custom != nil || m.Resource.New == nil || m.Masked || !support.Knows(m.Resource.New()) {
-		return nil, nil
+		return nil
 	}
 	o, err := schema.Decode(m.Resource, schema.JSON, m.JSON, false)
-	if err != nil { // of another type than it should be: Manifest has said so
-		return nil, nil
+	if err != nil { // of another type than it should be: Manifest says so
+		return nil
 	}
-	refused, warned = lacking(m, o)
-	for _, err := range podErrors(m, o) {
-		if !said(append(found, refused...), err.Field) {
-			refused = append(refused, fieldFinding(m, err))
+	return o
+}
+
+// Typed says what is wrong with a manifest of a kind whose Go type says more
+// than its definition: what the API would answer of its pods, what no pod could
+// start with, and what this cluster does not honour. o is what Decode has made,
+// which is given its defaults; found is what Manifest has said already. What is
+// warned of keeps nothing from being applied.
+func Typed(m *render.Manifest, o schema.Object, found []v1alpha1.Finding) (refused, warned []v1alpha1.Finding) {
+	accepted := Accepted(m)
+	if o != nil {
+		refused, warned = lacking(m, o, accepted)
+		for _, err := range podErrors(m, o) {
+			if !said(append(found, refused...), err.Field) {
+				refused = append(refused, fieldFinding(m, err))
+			}
 		}
 	}
-	return refused, warned
+	return refused, append(warned, accepted.unused(m)...)
 }
 
 // lacking says what of an object this cluster does not honour.
-func lacking(m *render.Manifest, o schema.Object) (refused, warned []v1alpha1.Finding) {
+func lacking(m *render.Manifest, o schema.Object, accepted *Acceptance) (refused, warned []v1alpha1.Finding) {
 	for _, s := range support.Check(o) {
 		if s.Row.Git == support.Accept {
 			continue
 		}
 		f := v1alpha1.Finding{Field: s.Path.String(), Rule: RuleNotHonoured, Message: s.Path.String() + ": " + s.Message(), Hint: s.Row.Instead}
 		locate(&f, m)
-		if s.Row.Git == support.Refuse {
-			refused = append(refused, f)
-		} else {
+		name := support.Name(s.Path)
+		switch {
+		case s.Row.Git != support.Refuse:
 			warned = append(warned, f)
+		case s.Row.Acceptable() && accepted.takes(name):
+			f.Message += "; the manifest accepts that, so nothing acts on it"
+			if s.Row.LeftOut {
+				f.Message += ", and it is left out of what is applied"
+			}
+			warned = append(warned, f)
+		default:
+			if s.Row.Acceptable() {
+				f.Hint = hints(f.Hint, acceptHint(name))
+			}
+			refused = append(refused, f)
 		}
 	}
 	return refused, warned
+}
+
+func hints(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), "; or ")
 }
 
 // said says whether there is a finding about a field, or about one above or

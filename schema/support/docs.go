@@ -19,6 +19,8 @@ Written by ` + "`make generate`" + ` from schema/support, where a test keeps the
 
 - **API** is what a client is answered. Refused: ` + "`422 Invalid`" + `, with a cause for the path of each field. Warned of: the write is done, and a ` + "`Warning`" + ` header says so.
 - **Git** is what ` + "`writ check`, `writ plan` and a push" + ` say, with file, line and column. Refused: the commit does not come in. Warned of: it does, and its Commit carries the warning.
+  Accepted: its author says by name that nothing acts on it, in the annotation ` + "`writ.dev/accept: spec.template.spec.hostUsers`" + ` of the object (paths without places in lists, by commas); it is a warning then.
+  Left out: what is applied is without the field, since the API would refuse it, and since nothing may take it for granted.
 - What was stored before a rule came stays: an update is refused only for what it sets or changes.
 - Rows of a pod hold for the templates of Deployments, StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs and PodTemplates, and
   those of ` + "`containers[]`" + ` for init containers and ephemeral ones.
@@ -112,6 +114,17 @@ func (d *document) row(r *Row, path string) {
 	d.lacking.add(r, d.kind, path)
 }
 
+// inGit is what is done about a field in Git.
+func inGit(r *Row) string {
+	switch {
+	case r.Acceptable() && r.LeftOut:
+		return "refused, or accepted and left out"
+	case r.Acceptable():
+		return "refused, or accepted"
+	}
+	return r.Git.String()
+}
+
 // lines are those of a table: one of each kind for each row.
 type lines struct{ all []*line }
 
@@ -138,7 +151,7 @@ func (l *lines) String() string {
 		if n.row.Verdict == Ignored {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", n.kind, fields, n.row.Why)
 		} else {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", n.kind, fields, n.row.Values, n.row.API, n.row.Git, n.row.Why, n.row.Instead)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", n.kind, fields, n.row.Values, n.row.API, inGit(n.row), n.row.Why, n.row.Instead)
 		}
 	}
 	return b.String()

@@ -63,6 +63,43 @@ type Row struct {
 	Why string
 	// Instead is what to do; "" where there is nothing to do.
 	Instead string
+	// LeftOut says that an author may accept in Git that nothing acts on the
+	// field: it is left out of what is applied then, so that nothing takes it for
+	// granted. Where the API takes the field no such word is needed.
+	LeftOut bool
+	// Above says that the struct around the field is left out with it: it means
+	// nothing without.
+	Above bool
+}
+
+// Acceptable says whether the author of a commit may accept that nothing acts on
+// the field, where the commit is refused otherwise.
+func (r *Row) Acceptable() bool { return r.Git == Refuse && (r.LeftOut || r.API != Refuse) }
+
+// Whole is the path of what is left out for a field that is accepted.
+func (r *Row) Whole(path string) string {
+	if i := strings.LastIndexByte(path, '.'); r.Above && i > 0 {
+		return path[:i]
+	}
+	return path
+}
+
+// Name is what a field is called where it is accepted: its path without the
+// places in lists.
+func Name(p *field.Path) string {
+	name, inList := strings.Builder{}, false
+	for _, part := range strings.SplitAfter(p.String(), "[") {
+		if inList {
+			index, rest, _ := strings.Cut(part, "]")
+			if strings.Trim(index, "0123456789") != "" {
+				name.WriteString("[" + index + "]")
+			}
+			part = rest
+		}
+		part, inList = strings.CutSuffix(part, "[")
+		name.WriteString(part)
+	}
+	return name.String()
 }
 
 // Finding is one field of an object that is set and not honoured.

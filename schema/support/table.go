@@ -84,6 +84,19 @@ func (e entry) inGit() entry {
 	return e
 }
 
+// leftOut lets the author of a commit accept that nothing acts on the field,
+// which is left out then.
+func (e entry) leftOut() entry {
+	e.row.LeftOut = true
+	return e
+}
+
+// withAll is leftOut of the whole struct that the field is in.
+func (e entry) withAll() entry {
+	e.row.LeftOut, e.row.Above = true, true
+	return e
+}
+
 // when says of which values a row is: in words and as a function.
 func (e entry) when(in string, fn func(reflect.Value) bool) entry {
 	e.row.Values, e.row.When = in, fn

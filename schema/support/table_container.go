@@ -48,7 +48,7 @@ var (
 	_ = fields[corev1.TCPSocketAction](honoured("port host"))
 	_ = fields[corev1.GRPCAction](honoured("port service"))
 	_ = fields[corev1.Lifecycle](honoured("postStart preStop"),
-		refused("stopSignal", "a container is stopped by SIGTERM, whatever signal it asks for", "send the signal in a preStop hook"))
+		refused("stopSignal", "a container is stopped by SIGTERM, whatever signal it asks for", "send the signal in a preStop hook").leftOut())
 	_ = fields[corev1.LifecycleHandler](honoured("exec httpGet sleep"), partly("tcpSocket", "It fails, as in Kubernetes: no version has ever run one."))
 	_ = fields[corev1.SleepAction](honoured("seconds"))
 )
@@ -57,13 +57,13 @@ var _ = fields[corev1.ResourceRequirements](
 	partly("requests", "A resource that no node has (extended resources, huge pages) keeps the pod Pending, as in Kubernetes."),
 	honoured("limits"),
 	warned("limits[ephemeral-storage]", "no node measures what a container writes, so it is not stopped at the limit", "request ephemeral-storage, which counts when pods are placed"),
-	refused("claims", noDevices, insteadOfDevice),
+	refused("claims", noDevices, insteadOfDevice).leftOut(),
 )
 
 var _ = fields[corev1.SecurityContext](
 	honoured("capabilities privileged runAsUser runAsGroup runAsNonRoot readOnlyRootFilesystem allowPrivilegeEscalation seccompProfile"),
 	honoured("procMount"),
-	refused("procMount", "it needs a user namespace, and no node has one for pods", "leave it out").when("`Unmasked`", is(corev1.UnmaskedProcMount)),
+	refused("procMount", "it needs a user namespace, and no node has one for pods", "leave it out").when("`Unmasked`", is(corev1.UnmaskedProcMount)).leftOut(),
 	honoured("seLinuxOptions"), honoured("appArmorProfile"),
 	ignored("windowsOptions", "The nodes run Linux, where Kubernetes ignores it too."),
 )
@@ -88,9 +88,9 @@ var (
 	_ = fields[corev1.SeccompProfile](honoured("type localhostProfile"))
 	_ = fields[corev1.Sysctl](honoured("name value"))
 	_ = fields[corev1.AppArmorProfile](honoured("type"), honoured("localhostProfile"),
-		refused("type", noAppArmor, insteadOfAppArmor).when("anything but `Unconfined`", isNot(corev1.AppArmorProfileTypeUnconfined)))
+		refused("type", noAppArmor, insteadOfAppArmor).when("anything but `Unconfined`", isNot(corev1.AppArmorProfileTypeUnconfined)).withAll())
 	// spc_t is the type of those who are not to be confined.
 	_ = fields[corev1.SELinuxOptions](honoured("type"),
-		refused("type", noSELinux, "leave it out; a seccompProfile is honoured").when("anything but `spc_t`", func(v reflect.Value) bool { return isNot("spc_t")(v) }),
+		refused("type", noSELinux, "leave it out; a seccompProfile is honoured").when("anything but `spc_t`", func(v reflect.Value) bool { return isNot("spc_t")(v) }).leftOut(),
 		warned("user role level", noSELinux, leaveOut))
 )

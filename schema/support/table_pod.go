@@ -72,18 +72,18 @@ var _ = fields[corev1.PodSpec](
 	partly("hostIPC", "The pod shares the node's System V and POSIX message queues; /dev/shm stays the container's own."),
 	partly("schedulerName", "There is one scheduler, default-scheduler. A pod that names another waits for it, as in Kubernetes."),
 	refused("hostUsers", "no node maps users, so root in the pod would be root on the node", "leave it out, and run as another user than root").
-		when("`false`", is(false)),
+		when("`false`", is(false)).leftOut(),
 	honoured("runtimeClassName"),
 	refused("runtimeClassName", "every container is run by runc, and a node refuses pods of classes with another handler", "leave it out").
 		when("anything but `runc`", isNot("runc")).onlyGit(),
-	refused("resourceClaims", noDevices, insteadOfDevice),
+	refused("resourceClaims", noDevices, insteadOfDevice).leftOut(),
 	partly("resources", "Requests count when the pod is placed."),
 	refused("resources", "no node limits a pod as a whole, so its containers could take all of the node", "set the limits of each container").
 		when("with limits", func(v reflect.Value) bool {
 			r, ok := read[corev1.ResourceRequirements](v)
 			return ok && len(r.Limits) > 0
-		}),
-	refused("schedulingGroup", "the pods of a group are placed one by one, so some may run while others wait", "leave it out"),
+		}).leftOut(),
+	refused("schedulingGroup", "the pods of a group are placed one by one, so some may run while others wait", "leave it out").leftOut(),
 	honoured("os"),
 )
 
@@ -106,10 +106,10 @@ type annotationRow struct {
 
 var annotationRows = []annotationRow{
 	{corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix, corev1.DeprecatedAppArmorBetaProfileNameUnconfined,
-		Row{Verdict: Lacking, API: Refuse, Git: Refuse, Values: "anything but `unconfined`", Why: noAppArmor, Instead: insteadOfAppArmor}},
+		Row{Verdict: Lacking, API: Refuse, Git: Refuse, Values: "anything but `unconfined`", Why: noAppArmor, Instead: insteadOfAppArmor, LeftOut: true}},
 	{"kubernetes.io/ingress-bandwidth", "", Row{Verdict: Lacking, API: Warn, Git: Warn, Why: noBandwidth, Instead: leaveOut}},
 	{"kubernetes.io/egress-bandwidth", "", Row{Verdict: Lacking, API: Warn, Git: Warn, Why: noBandwidth, Instead: leaveOut}},
-	{corev1.AnnotationLoadBalancerSourceRangesKey, "", Row{Verdict: Lacking, API: Refuse, Git: Refuse, Why: noSourceRanges, Instead: insteadOfRanges}},
+	{corev1.AnnotationLoadBalancerSourceRangesKey, "", Row{Verdict: Lacking, API: Refuse, Git: Refuse, Why: noSourceRanges, Instead: insteadOfRanges, LeftOut: true}},
 }
 
 const (

@@ -23,7 +23,7 @@ var (
 			"use a NodePort, or deploy a load balancer").when("`LoadBalancer`", is(corev1.ServiceTypeLoadBalancer)),
 		partly("loadBalancerClass", "For the controller that has this class."),
 		ignored("loadBalancerIP", "A wish to the controller of a load balancer, deprecated by Kubernetes."),
-		refused("loadBalancerSourceRanges", noSourceRanges, insteadOfRanges).when("anything but every address", narrows),
+		refused("loadBalancerSourceRanges", noSourceRanges, insteadOfRanges).when("anything but every address", narrows).leftOut(),
 		warned("healthCheckNodePort", "nothing answers on the port, so a load balancer cannot ask which nodes have pods of the service", "use the externalTrafficPolicy Cluster").inGit(),
 		ignored("trafficDistribution", "A wish, not a rule: traffic goes to all endpoints alike."),
 	)

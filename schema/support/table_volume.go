@@ -28,7 +28,7 @@ var (
 	_ = fields[corev1.EmptyDirVolumeSource](
 		honoured("medium"),
 		refused("medium", "no node has huge pages to give, so the pod would never start", "use the medium Memory").
-			when("`HugePages` and those of a size", func(v reflect.Value) bool { return strings.HasPrefix(v.String(), "HugePages") }),
+			when("`HugePages` and those of a size", func(v reflect.Value) bool { return strings.HasPrefix(v.String(), "HugePages") }).leftOut(),
 		partly("sizeLimit", "In memory it is the size of the file system. On disk nothing measures it: ephemeral-storage can be requested."),
 	)
 	_ = fields[corev1.SecretVolumeSource](honoured("secretName items defaultMode optional"))

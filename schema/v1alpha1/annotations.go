@@ -23,6 +23,10 @@ const (
 	// MoveFromAnnotation names the repository that an object is taken over
 	// from, so that it changes hands without being deleted.
 	MoveFromAnnotation = "writ.dev/move-from"
+	// AcceptAnnotation names findings about the object that its author accepts,
+	// so that they are warnings: the paths of fields that this cluster does not
+	// honour ("spec, spec.template.spec.hostUsers"), and PodSecurity.
+	AcceptAnnotation = "writ.dev/accept"
 )
 
 // The words that Flux and Argo CD have for the same, read besides.

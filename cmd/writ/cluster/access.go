@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
 	"github.com/writ-os/writ/controlplane/admission"
-	"github.com/writ-os/writ/controlplane/admission/podsecurity"
 	"github.com/writ-os/writ/controlplane/apiserver/audit"
 	"github.com/writ-os/writ/controlplane/auth"
 	"github.com/writ-os/writ/controlplane/auth/basic"
@@ -17,6 +17,7 @@ import (
 	"github.com/writ-os/writ/controlplane/auth/oidc"
 	"github.com/writ-os/writ/controlplane/auth/webhook"
 	"github.com/writ-os/writ/reconciler/page"
+	"github.com/writ-os/writ/schema/podstandard"
 )
 
 // API is what the API server's own flags say, with upstream's names. The zero
@@ -27,8 +28,8 @@ type API struct {
 	// of machines that join by a token.
 	NoAnonymous, NoBootstrapTokens bool
 	// PodSecurity is what namespaces that say nothing enforce, and which are exempt.
-	// nil: podsecurity.Baseline; the empty Config is upstream's default.
-	PodSecurity *podsecurity.Config
+	// nil: podstandard.Baseline; the empty Config is upstream's default.
+	PodSecurity *podstandard.Config
 	// NoProfiling does without /debug/pprof.
 	NoProfiling          bool
 	TokenFile, BasicFile string
@@ -57,6 +58,18 @@ type API struct {
 	MaxInFlight int
 	// FeatureGates switch on what Kubernetes has off by default.
 	FeatureGates map[string]bool
+}
+
+// podSecurity is what pods are held against when they are made, and so what
+// commits are: nothing, where the plugin is off.
+func (a API) podSecurity() podstandard.Config {
+	switch {
+	case slices.Contains(a.DisableAdmission, "PodSecurity"):
+		return podstandard.Config{}
+	case a.PodSecurity != nil:
+		return *a.PodSecurity
+	}
+	return podstandard.Baseline()
 }
 
 // EventTTL is how long upstream keeps an Event.

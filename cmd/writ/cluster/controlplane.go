@@ -20,7 +20,6 @@ import (
 
 	"github.com/writ-os/writ/cmd/writ/member"
 	"github.com/writ-os/writ/controlplane/admission"
-	"github.com/writ-os/writ/controlplane/admission/podsecurity"
 	admissionpolicy "github.com/writ-os/writ/controlplane/admission/policy"
 	"github.com/writ-os/writ/controlplane/apiserver"
 	"github.com/writ-os/writ/controlplane/apiserver/aggregate"
@@ -276,13 +275,10 @@ func (p *ControlPlane) gates(ctx context.Context) error {
 	if err := p.followAuthorization(ctx, chain); err != nil {
 		return err
 	}
-	a, security := p.cfg.API, podsecurity.Baseline()
-	if a.PodSecurity != nil {
-		security = *a.PodSecurity
-	}
+	a := p.cfg.API
 	p.admission = admission.New(admission.Config{
 		Cache: p.registry.Cache(), Catalog: &p.catalog, Roles: p.authz.RBAC, Authorizer: p.authz, ResolveService: p.resolve,
-		Enable: a.EnableAdmission, Disable: a.DisableAdmission, PodSecurity: security, Metrics: p.metrics, Log: p.log("admission"),
+		Enable: a.EnableAdmission, Disable: a.DisableAdmission, PodSecurity: a.podSecurity(), Metrics: p.metrics, Log: p.log("admission"),
 	})
 	p.registry.SetAdmission(append([]registry.Admission{crd.Admission{}}, p.admission.Plugins()...)...)
 	if a.Audit.LogPath != audit.Off {

@@ -17,12 +17,14 @@ import (
 	"github.com/writ-os/writ/reconciler/source"
 	"github.com/writ-os/writ/reconciler/webhook"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/podstandard"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // opener makes the followers of the Repository objects that Git declares.
 type opener struct {
 	sandbox *sandbox.Sandbox
+	judge   *podstandard.Judge
 	dir     string // of the clones
 	client  client.Backend
 	catalog *schema.Live
@@ -49,7 +51,7 @@ func (o opener) open(repo *v1alpha1.Repository) (reconciler.Follower, error) {
 		return nil, fmt.Errorf("repository %s: the built-in remote is followed by the server itself; name another URL", repo.Name)
 	}
 	src := source.New(cfg)
-	return follower{src, reconciler.New(reconciler.Config{Client: o.client, Sandbox: o.sandbox, Source: reconciler.Git(src, or(s.Path, ".")), Catalog: o.catalog,
+	return follower{src, reconciler.New(reconciler.Config{Client: o.client, Sandbox: o.sandbox, PodSecurity: o.judge, Source: reconciler.Git(src, or(s.Path, ".")), Catalog: o.catalog,
 		Repository: repo.Name, Spec: *s, Declared: true, Log: o.log.With("part", "reconciler"), Metrics: o.metrics})}, nil
 }
 

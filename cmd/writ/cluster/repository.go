@@ -22,6 +22,7 @@ import (
 	"github.com/writ-os/writ/reconciler/spans"
 	"github.com/writ-os/writ/reconciler/webhook"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/podstandard"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -56,17 +57,20 @@ func newRepository(cfg Config, remote *receive.Remote, c client.Backend, catalog
 	r := &repository{cfg: cfg, remote: remote}
 	from := source.Config{URL: cfg.Repository.URL, Branch: cfg.Repository.branch(), Path: cfg.Repository.path(),
 		Dir: cfg.file("git", "source"), Interval: cfg.Repository.Interval, Log: cfg.Log.With("part", "source")}
-	others := opener{sandbox: sandbox.New(sandbox.Config{Log: cfg.Log.With("part", "sandbox")}), dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
+	judge, err := podstandard.New(cfg.API.podSecurity())
+	if err != nil {
+		return nil, err
+	}
+	others := opener{judge: judge, sandbox: sandbox.New(sandbox.Config{Log: cfg.Log.With("part", "sandbox")}), dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
 	if remote != nil {
 		r.mirrors = &mirrors{client: c, remote: remote, wake: make(chan struct{}, 1), log: cfg.Log.With("part", "mirrors")}
 		from.Builtin = remote.RepoDir(RepositoryName)
 	}
-	var err error
 	if from.Auth, err = cfg.Repository.auth(); err != nil {
 		return nil, err
 	}
 	r.source = source.New(from)
-	r.reconciler = reconciler.New(reconciler.Config{Client: c, Sandbox: others.sandbox, Source: reconciler.Git(r.source, cfg.Repository.path()), Catalog: catalog,
+	r.reconciler = reconciler.New(reconciler.Config{Client: c, Sandbox: others.sandbox, PodSecurity: judge, Source: reconciler.Git(r.source, cfg.Repository.path()), Catalog: catalog,
 		Repository: RepositoryName, Spec: cfg.Repository.spec(), Log: cfg.Log.With("part", "reconciler"), Metrics: metrics})
 	r.fleet = reconciler.NewFleet(reconciler.FleetConfig{Client: c, Except: RepositoryName, Open: others.open, Log: cfg.Log.With("part", "fleet")})
 	r.webhooks = r.hooks(c.Cache())

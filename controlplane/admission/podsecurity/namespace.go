@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/pod-security-admission/api"
-	"k8s.io/pod-security-admission/policy"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/registry"
@@ -24,8 +23,8 @@ import (
 // namespace checks the labels of a namespace, and warns of pods in it that a
 // stricter level would not have let in.
 func (p *Plugin) namespace(ctx context.Context, a *registry.Attributes, ns *corev1.Namespace) error {
-	want, bad := api.PolicyToEvaluate(ns.Labels, p.cfg.Defaults)
-	exempt := slices.Contains(p.cfg.Namespaces, ns.Name)
+	want, bad := p.judge.Policy(ns.Labels)
+	exempt := p.judge.ExemptNamespace(ns.Name)
 	old, ok := a.Old.(*corev1.Namespace)
 	if !ok {
 		if len(bad) > 0 {
@@ -36,7 +35,7 @@ func (p *Plugin) namespace(ctx context.Context, a *registry.Attributes, ns *core
 		}
 		return nil
 	}
-	was, oldBad := api.PolicyToEvaluate(old.Labels, p.cfg.Defaults)
+	was, oldBad := p.judge.Policy(old.Labels)
 	if len(bad) > 0 && (len(oldBad) == 0 || !reflect.DeepEqual(bad, oldBad)) {
 		return invalid(ns, bad)
 	}
@@ -57,7 +56,8 @@ func invalid(ns *corev1.Namespace, errs field.ErrorList) error {
 
 // warnExempt says that labels have no effect here.
 func (p *Plugin) warnExempt(ctx context.Context, ns *corev1.Namespace, want api.Policy) {
-	if want.FullyPrivileged() || want.Equivalent(&p.cfg.Defaults) {
+	defaults := p.judge.Defaults()
+	if want.FullyPrivileged() || want.Equivalent(&defaults) {
 		return
 	}
 	var parts []string
@@ -86,7 +86,7 @@ func (p *Plugin) warnPods(ctx context.Context, a *registry.Attributes, namespace
 	first, count := map[string]string{}, map[string]int{}
 	checked := 0
 	for _, pod := range pods {
-		r := policy.AggregateCheckResults(p.checks.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec))
+		r := p.judge.Evaluate(level, &pod.ObjectMeta, &pod.Spec)
 		checked++
 		if !r.Allowed {
 			why := r.ForbiddenReason()
@@ -128,7 +128,7 @@ func (p *Plugin) prioritized(pods []*corev1.Pod) []*corev1.Pod {
 	var once, again []*corev1.Pod
 	seen := map[types.UID]bool{}
 	for _, pod := range pods {
-		if c := pod.Spec.RuntimeClassName; c != nil && slices.Contains(p.cfg.RuntimeClasses, *c) {
+		if p.judge.ExemptRuntime(pod.Spec.RuntimeClassName) {
 			continue
 		}
 		owner := metav1.GetControllerOfNoCopy(pod)

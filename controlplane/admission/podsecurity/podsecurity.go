@@ -1,15 +1,13 @@
 // Package podsecurity holds pods against the Pod Security Standards that their
 // namespace is labelled with: the plugin PodSecurity.
 //
-// It watches nothing and owns nothing. The checks are upstream's own library;
-// which of them apply, to whom they do not, and what is said are here, with
-// upstream's texts.
+// It watches nothing and owns nothing. schema/podstandard judges; what is said
+// to whom, refused or warned of, is here, with upstream's texts.
 package podsecurity
 
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,35 +21,12 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/podstandard"
+	"github.com/writ-os/writ/schema/support"
 )
 
-// Config says what applies where labels say nothing, and to whom nothing
-// applies. The zero value is upstream's default: privileged, no exemptions.
-type Config struct {
-	Defaults   api.Policy
-	Users      []string
-	Namespaces []string
-	// RuntimeClasses are those whose pods are isolated by other means.
-	RuntimeClasses []string
-}
-
-// Baseline is what a cluster runs with: namespaces that say nothing enforce
-// baseline, and warn of templates whose pods that would refuse. One label opts
-// out: pod-security.kubernetes.io/enforce: privileged (upstream's default). The
-// system's own namespaces are exempt: what runs in them runs the nodes.
-func Baseline() Config {
-	baseline := api.LevelVersion{Level: api.LevelBaseline, Version: api.LatestVersion()}
-	return Config{
-		Defaults:   api.Policy{Enforce: baseline, Audit: baseline, Warn: baseline},
-		Namespaces: []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease},
-	}
-}
-
 // Plugin is the plugin PodSecurity.
-type Plugin struct {
-	cfg    Config
-	checks policy.Evaluator
-}
+type Plugin struct{ judge *podstandard.Judge }
 
 var _ registry.Admission = (*Plugin)(nil)
 
@@ -59,17 +34,12 @@ var _ registry.Admission = (*Plugin)(nil)
 const auditPrefix = "pod-security.kubernetes.io/"
 
 // New returns the plugin.
-func New(cfg Config) (*Plugin, error) {
-	for _, lv := range []*api.LevelVersion{&cfg.Defaults.Enforce, &cfg.Defaults.Audit, &cfg.Defaults.Warn} {
-		if lv.Level == "" {
-			*lv = api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
-		}
-	}
-	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+func New(cfg podstandard.Config) (*Plugin, error) {
+	j, err := podstandard.New(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("make pod security checks: %w", err)
+		return nil, err
 	}
-	return &Plugin{cfg: cfg, checks: checks}, nil
+	return &Plugin{j}, nil
 }
 
 // Handles implements registry.Handler.
@@ -112,8 +82,8 @@ func (p *Plugin) Validate(ctx context.Context, a *registry.Attributes) error {
 		}
 		return p.pod(ctx, a, &o.ObjectMeta, &o.Spec, true)
 	}
-	if meta, spec := template(a.Object); spec != nil {
-		return p.pod(ctx, a, meta, spec, false)
+	if t, _ := support.TemplateOf(a.Object); t != nil {
+		return p.pod(ctx, a, &t.ObjectMeta, &t.Spec, false)
 	}
 	return nil
 }
@@ -122,10 +92,10 @@ func (p *Plugin) Validate(ctx context.Context, a *registry.Attributes) error {
 // because what counts is the pod.
 func (p *Plugin) pod(ctx context.Context, a *registry.Attributes, meta *metav1.ObjectMeta, spec *corev1.PodSpec, enforce bool) error {
 	switch {
-	case slices.Contains(p.cfg.Namespaces, a.Key.Namespace):
+	case p.judge.ExemptNamespace(a.Key.Namespace):
 		audit.AddAuditAnnotation(ctx, auditPrefix+api.ExemptionReasonAnnotationKey, "namespace")
 		return nil
-	case a.User != nil && a.User.GetName() != "" && slices.Contains(p.cfg.Users, a.User.GetName()):
+	case a.User != nil && p.judge.ExemptUser(a.User.GetName()):
 		audit.AddAuditAnnotation(ctx, auditPrefix+api.ExemptionReasonAnnotationKey, "user")
 		return nil
 	}
@@ -136,27 +106,27 @@ func (p *Plugin) pod(ctx context.Context, a *registry.Attributes, meta *metav1.O
 		}
 		return apierrors.NewInternalError(fmt.Errorf("failed to lookup namespace %q", a.Key.Namespace))
 	}
-	want, bad := api.PolicyToEvaluate(ns.Labels, p.cfg.Defaults)
+	want, bad := p.judge.Policy(ns.Labels)
 	if len(bad) == 0 && (want.FullyPrivileged() || !enforce && want.Warn.Level == api.LevelPrivileged && want.Audit.Level == api.LevelPrivileged) {
 		return nil
 	}
-	if c := spec.RuntimeClassName; c != nil && slices.Contains(p.cfg.RuntimeClasses, *c) {
+	if p.judge.ExemptRuntime(spec.RuntimeClassName) {
 		audit.AddAuditAnnotation(ctx, auditPrefix+api.ExemptionReasonAnnotationKey, "runtimeClass")
 		return nil
 	}
 	if err := bad.ToAggregate(); err != nil {
 		audit.AddAuditAnnotation(ctx, auditPrefix+"error", fmt.Sprintf("Failed to parse policy: %v", err))
 	}
-	return p.judge(ctx, a, want, meta, spec, enforce)
+	return p.modes(ctx, a, want, meta, spec, enforce)
 }
 
-// judge runs the checks of the three modes, the same level and version once.
-func (p *Plugin) judge(ctx context.Context, a *registry.Attributes, want api.Policy, meta *metav1.ObjectMeta, spec *corev1.PodSpec, enforce bool) error {
+// modes runs the checks of the three modes, the same level and version once.
+func (p *Plugin) modes(ctx context.Context, a *registry.Attributes, want api.Policy, meta *metav1.ObjectMeta, spec *corev1.PodSpec, enforce bool) error {
 	results := map[api.LevelVersion]policy.AggregateCheckResult{}
 	check := func(lv api.LevelVersion) policy.AggregateCheckResult {
 		r, ok := results[lv]
 		if !ok {
-			r = policy.AggregateCheckResults(p.checks.EvaluatePod(lv, meta, spec))
+			r = p.judge.Evaluate(lv, meta, spec)
 			results[lv] = r
 		}
 		return r
@@ -192,12 +162,3 @@ const (
 	maxPods = 3000
 	maxTime = time.Second
 )
-
-// template returns the pods that an object makes; nil for what makes none.
-func template(o schema.Object) (*metav1.ObjectMeta, *corev1.PodSpec) {
-	t := templateOf(o)
-	if t == nil {
-		return nil, nil
-	}
-	return &t.ObjectMeta, &t.Spec
-}

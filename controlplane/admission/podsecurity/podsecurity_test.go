@@ -16,6 +16,7 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/podstandard"
 )
 
 var (
@@ -62,28 +63,28 @@ func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		labels  string
-		cfg     Config
+		cfg     podstandard.Config
 		r       *schema.Resource
 		o, old  schema.Object
 		err     string
 		warning string
 	}{
-		{"no labels", "", Config{}, pods, pod("web", onHost), nil, "", ""},
-		{"allowed", "enforce=baseline", Config{}, pods, pod("web"), nil, "", ""},
-		{"refused", "enforce=baseline", Config{}, pods, pod("web", onHost), nil,
+		{"no labels", "", podstandard.Config{}, pods, pod("web", onHost), nil, "", ""},
+		{"allowed", "enforce=baseline", podstandard.Config{}, pods, pod("web"), nil, "", ""},
+		{"refused", "enforce=baseline", podstandard.Config{}, pods, pod("web", onHost), nil,
 			`pods "web" is forbidden: violates PodSecurity "baseline:latest": ` + host, ""},
-		{"warned", "warn=baseline", Config{}, pods, pod("web", onHost), nil, "", `would violate PodSecurity "baseline:latest": ` + host},
-		{"refused, not warned besides", "enforce=baseline warn=baseline", Config{}, pods, pod("web", onHost), nil,
+		{"warned", "warn=baseline", podstandard.Config{}, pods, pod("web", onHost), nil, "", `would violate PodSecurity "baseline:latest": ` + host},
+		{"refused, not warned besides", "enforce=baseline warn=baseline", podstandard.Config{}, pods, pod("web", onHost), nil,
 			`pods "web" is forbidden: violates PodSecurity "baseline:latest": ` + host, ""},
-		{"template is not refused, and warned of where nothing is said of that", "enforce=baseline", Config{}, deployments, deployment(), nil, "",
+		{"template is not refused, and warned of where nothing is said of that", "enforce=baseline", podstandard.Config{}, deployments, deployment(), nil, "",
 			`would violate PodSecurity "baseline:latest": ` + host},
-		{"template of a namespace that warns of nothing", "enforce=baseline warn=privileged", Config{}, deployments, deployment(), nil, "", ""},
-		{"template is warned of", "enforce=baseline warn=baseline", Config{}, deployments, deployment(), nil, "", `would violate PodSecurity "baseline:latest": ` + host},
-		{"exempt user", "enforce=baseline", Config{Users: []string{"jane"}}, pods, pod("web", onHost), nil, "", ""},
-		{"exempt namespace", "enforce=baseline", Config{Namespaces: []string{"shop"}}, pods, pod("web", onHost), nil, "", ""},
-		{"exempt runtime", "enforce=baseline", Config{RuntimeClasses: []string{"sandbox"}}, pods, pod("web", sandboxed), nil, "", ""},
-		{"nothing significant changes", "enforce=baseline", Config{}, pods, pod("web", onHost), pod("web", onHost), "", ""},
-		{"a bad label enforces the strictest", "enforce=basline", Config{}, pods, pod("web", onHost), nil,
+		{"template of a namespace that warns of nothing", "enforce=baseline warn=privileged", podstandard.Config{}, deployments, deployment(), nil, "", ""},
+		{"template is warned of", "enforce=baseline warn=baseline", podstandard.Config{}, deployments, deployment(), nil, "", `would violate PodSecurity "baseline:latest": ` + host},
+		{"exempt user", "enforce=baseline", podstandard.Config{Users: []string{"jane"}}, pods, pod("web", onHost), nil, "", ""},
+		{"exempt namespace", "enforce=baseline", podstandard.Config{Namespaces: []string{"shop"}}, pods, pod("web", onHost), nil, "", ""},
+		{"exempt runtime", "enforce=baseline", podstandard.Config{RuntimeClasses: []string{"sandbox"}}, pods, pod("web", sandboxed), nil, "", ""},
+		{"nothing significant changes", "enforce=baseline", podstandard.Config{}, pods, pod("web", onHost), pod("web", onHost), "", ""},
+		{"a bad label enforces the strictest", "enforce=basline", podstandard.Config{}, pods, pod("web", onHost), nil,
 			`pods "web" is forbidden: violates PodSecurity "restricted:latest": ` + host, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -136,7 +137,7 @@ func TestNamespace(t *testing.T) {
 		{"another mode", "", "warn=baseline", false, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := Config{}
+			cfg := podstandard.Config{}
 			if c.exempt {
 				cfg.Namespaces = []string{"shop"}
 			}
@@ -162,7 +163,7 @@ func TestNamespace(t *testing.T) {
 
 func TestPrioritized(t *testing.T) {
 	owned := func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "1", Controller: ptr.To(true)}} }
-	p, err := New(Config{RuntimeClasses: []string{"sandbox"}})
+	p, err := New(podstandard.Config{RuntimeClasses: []string{"sandbox"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func TestHandles(t *testing.T) {
 // pods of the host and warns of their templates, one label opts out, and the
 // system's own are left alone.
 func TestBaseline(t *testing.T) {
-	p, err := New(Baseline())
+	p, err := New(podstandard.Baseline())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,35 +1,6 @@
 package podsecurity
 
-import (
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/writ-os/writ/schema"
-)
-
-// templateOf returns the pod template of an object; nil when it has none.
-func templateOf(o schema.Object) *corev1.PodTemplateSpec {
-	switch o := o.(type) {
-	case *corev1.PodTemplate:
-		return &o.Template
-	case *corev1.ReplicationController:
-		return o.Spec.Template
-	case *appsv1.ReplicaSet:
-		return &o.Spec.Template
-	case *appsv1.Deployment:
-		return &o.Spec.Template
-	case *appsv1.StatefulSet:
-		return &o.Spec.Template
-	case *appsv1.DaemonSet:
-		return &o.Spec.Template
-	case *batchv1.Job:
-		return &o.Spec.Template
-	case *batchv1.CronJob:
-		return &o.Spec.JobTemplate.Spec.Template
-	}
-	return nil
-}
+import corev1 "k8s.io/api/core/v1"
 
 // significant says whether an update changes what the checks look at: of a pod
 // that exists these are images and new ephemeral containers.
