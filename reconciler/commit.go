@@ -47,6 +47,11 @@ func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) 
 	if err != nil {
 		return err
 	}
+	if len(p.Findings) > 0 {
+		if p.Findings, err = r.withDenied(ctx, w, ev, p.Findings); err != nil {
+			return err
+		}
+	}
 	e.planned = time.Now()
 	for range maxConflicts {
 		if len(p.Findings) == 0 && failed == nil {

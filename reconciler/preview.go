@@ -26,7 +26,11 @@ func (r *Reconciler) Preview(ctx context.Context, src Source, c Commit) (*plan.P
 	w := r.world()
 	w.touched = r.watch.touched
 	p, ev, err := r.eval.plan(ctx, t, c, w, false)
-	if err != nil || len(p.Findings) > 0 {
+	if err == nil && len(p.Findings) > 0 {
+		p.Findings, err = r.withDenied(ctx, w, ev, p.Findings)
+		return p, err
+	}
+	if err != nil {
 		return p, err
 	}
 	if p.Findings = r.allow(p, e); len(p.Findings) > 0 {
