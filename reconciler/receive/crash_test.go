@@ -31,7 +31,7 @@ func TestOpenClearsWhatACrashLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := q.receive(bytes.NewReader(pack), s.limits()); err != nil {
+		if err := q.receive(t.Context(), s.cfg.Sandbox, bytes.NewReader(pack), s.limits()); err != nil {
 			t.Fatal(err)
 		}
 		return q
@@ -207,7 +207,7 @@ func FuzzPack(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer q.close()
-		if q.receive(bytes.NewReader(in), pack1MiB) != nil || q.base == "" {
+		if q.receive(t.Context(), s.cfg.Sandbox, bytes.NewReader(in), pack1MiB) != nil || q.base == "" {
 			return
 		}
 		git(t, q.dir, "index-pack", "--strict", "--verify", q.base+".pack")

@@ -17,9 +17,14 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/writ-os/writ/reconciler/sandbox"
 )
 
 func TestMain(m *testing.M) {
+	if sandbox.Serve(killable(readThere)) {
+		return
+	}
 	if dir := os.Getenv("RECEIVE_SERVE"); dir != "" {
 		serveUntilKilled(dir)
 	}
@@ -58,7 +63,9 @@ func (s *server) checkWith(f func(context.Context, Push) ([]string, error)) {
 func newServer(t testing.TB, change ...func(*Config)) *server {
 	t.Helper()
 	s := &server{}
-	cfg := Config{Dir: t.TempDir(), Names: []string{"cluster"}, Log: slog.New(slog.DiscardHandler)}
+	box := sandbox.New(sandbox.Config{})
+	t.Cleanup(box.Close)
+	cfg := Config{Dir: t.TempDir(), Names: []string{"cluster"}, Log: slog.New(slog.DiscardHandler), Sandbox: box}
 	cfg.Check = func(ctx context.Context, p Push) ([]string, error) {
 		s.mu.Lock()
 		check := s.check

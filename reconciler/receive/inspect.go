@@ -6,8 +6,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
@@ -21,20 +21,19 @@ func (r *Remote) limits() pack.Limits {
 	return pack.Limits{Size: r.cfg.MaxPack, Object: min(r.cfg.MaxObject, r.cfg.MaxPack), Delta: r.cfg.MaxObject, Total: inflated * r.cfg.MaxPack, Objects: r.cfg.MaxObjects}
 }
 
+// readThere is what a child does with a push: it reads the pack, and verifies what
+// is in it.
+var readThere = pack.Judge("receive.pack", func(c *pack.Contents, caller *sandbox.Caller) error { return connected(c, caller.Ask) })
+
+// Functions are what a child must know that reads packs.
+func Functions() []sandbox.Function { return []sandbox.Function{readThere} }
+
 // connected verifies that each of the new objects has what it refers to, and that
 // folders lie in each other within bounds. As every push was verified so, the whole
-// below any object is complete. seen remembers what objects are, from one push to
-// the next: that an object is still there is in an index, what it is only in the
-// object itself.
-func connected(st storer.EncodedObjectStorer, objs []pack.Object, seen *seenKinds) error {
-	c := connection{st: st, seen: seen, kinds: make(map[plumbing.Hash]plumbing.ObjectType, len(objs)), shapes: make(map[plumbing.Hash]shape)}
-	for _, o := range objs {
-		c.kinds[o.Hash] = o.Kind
-		if o.Kind == plumbing.TreeObject {
-			c.shapes[o.Hash] = unknownShape
-		}
-	}
-	for _, o := range objs {
+// below any object is complete. What is not in the pack is asked for: see present.
+func connected(p *pack.Contents, ask func([]byte) ([]byte, error)) error {
+	c := connection{pack: p, ask: ask, kinds: make(map[plumbing.Hash]plumbing.ObjectType), shapes: make(map[plumbing.Hash]shape)}
+	for o := range p.All() {
 		var err error
 		if o.Kind == plumbing.TreeObject {
 			err = c.folder(o.Hash)
@@ -50,58 +49,79 @@ func connected(st storer.EncodedObjectStorer, objs []pack.Object, seen *seenKind
 
 // connection is what connected knows.
 type connection struct {
-	st     storer.EncodedObjectStorer
-	seen   *seenKinds
-	kinds  map[plumbing.Hash]plumbing.ObjectType
-	shapes map[plumbing.Hash]shape // of new folders, and of old ones below them
+	pack   *pack.Contents
+	ask    func([]byte) ([]byte, error)
+	kinds  map[plumbing.Hash]plumbing.ObjectType // of objects that are not in the pack
+	shapes map[plumbing.Hash]shape               // of folders, as far as they are known
 }
 
-// need says that an object refers to another one.
-func (c *connection) need(by, h plumbing.Hash, kind plumbing.ObjectType) error {
-	have, ok := c.kinds[h]
-	if !ok {
-		have = plumbing.InvalidObject
-		switch {
-		case kind == plumbing.BlobObject || kind != plumbing.AnyObject && c.seen.is(h, kind):
-			if c.st.HasEncodedObject(h) == nil {
-				have = kind
-			}
-		default:
-			if o, err := c.st.EncodedObject(kind, h); err == nil {
-				have = o.Type()
-				c.seen.note(h, have)
-			}
+// reference is what an object refers to.
+type reference struct {
+	hash plumbing.Hash
+	kind plumbing.ObjectType
+}
+
+// need says that an object refers to others.
+func (c *connection) need(by plumbing.Hash, refs ...reference) error {
+	var unknown []reference
+	for _, r := range refs {
+		if _, ok := c.kind(r.hash); !ok {
+			unknown = append(unknown, r)
+			c.kinds[r.hash] = plumbing.InvalidObject // once, if it stands there twice
 		}
-		c.kinds[h] = have
 	}
-	if have == plumbing.InvalidObject || kind != plumbing.AnyObject && have != kind {
-		return fmt.Errorf("missing objects: %s refers to %s %s", by, kind, h)
+	if len(unknown) > 0 {
+		reply, err := c.ask(encodeReferences(unknown))
+		if err == nil {
+			err = c.learn(unknown, reply)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, r := range refs {
+		have, _ := c.kind(r.hash)
+		if have == plumbing.InvalidObject || r.kind != plumbing.AnyObject && have != r.kind {
+			return fmt.Errorf("missing objects: %s refers to %s %s", by, r.kind, r.hash)
+		}
 	}
 	return nil
+}
+
+// kind is what an object is that is in the pack, or was asked for.
+func (c *connection) kind(h plumbing.Hash) (plumbing.ObjectType, bool) {
+	if kind, ok := c.pack.Kind(h); ok {
+		return kind, true
+	}
+	kind, ok := c.kinds[h]
+	return kind, ok
 }
 
 // links verifies what a commit or a tag refers to.
 func (c *connection) links(o pack.Object) error {
-	switch o.Kind {
-	case plumbing.CommitObject:
-		commit, err := object.GetCommit(c.st, o.Hash)
-		if err != nil {
-			return fmt.Errorf("read commit %s: %w", o.Hash, err)
-		}
-		for _, p := range commit.ParentHashes {
-			if err := c.need(o.Hash, p, plumbing.CommitObject); err != nil {
-				return err
-			}
-		}
-		return c.need(o.Hash, commit.TreeHash, plumbing.TreeObject)
-	case plumbing.TagObject:
-		t, err := object.GetTag(c.st, o.Hash)
+	if o.Kind != plumbing.CommitObject && o.Kind != plumbing.TagObject {
+		return nil
+	}
+	e, err := c.pack.Get(o.Hash)
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", o.Kind, o.Hash, err)
+	}
+	if o.Kind == plumbing.TagObject {
+		t, err := object.DecodeTag(nil, e)
 		if err != nil {
 			return fmt.Errorf("read tag %s: %w", o.Hash, err)
 		}
-		return c.need(o.Hash, t.Target, t.TargetType)
+		return c.need(o.Hash, reference{t.Target, t.TargetType})
 	}
-	return nil
+	commit, err := object.DecodeCommit(nil, e)
+	if err != nil {
+		return fmt.Errorf("read commit %s: %w", o.Hash, err)
+	}
+	var refs []reference
+	for _, p := range commit.ParentHashes {
+		refs = append(refs, reference{p, plumbing.CommitObject})
+	}
+	return c.need(o.Hash, append(refs, reference{commit.TreeHash, plumbing.TreeObject})...)
 }
 
 // maxSeen bounds what is remembered of objects: more than a large repository

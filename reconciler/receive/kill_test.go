@@ -19,12 +19,14 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"net/http"
+
+	"github.com/writ-os/writ/reconciler/sandbox"
 )
 
 // serveUntilKilled is the process that the test kills: it serves dir, collects
 // garbage without a pause, and prints where it listens.
 func serveUntilKilled(dir string) {
-	r := New(Config{Dir: dir, Names: []string{"cluster"}, Grace: -time.Hour, Log: slog.New(slog.DiscardHandler)})
+	r := New(Config{Dir: dir, Names: []string{"cluster"}, Grace: -time.Hour, Log: slog.New(slog.DiscardHandler), Sandbox: sandbox.New(sandbox.Config{})})
 	if err := r.Open(); err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)

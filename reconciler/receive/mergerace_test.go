@@ -26,7 +26,7 @@ func TestReadersDoNotNoticeMerges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := q.receive(bytes.NewReader(p.done()), s.limits()); err != nil {
+			if err := q.receive(t.Context(), nil, bytes.NewReader(p.done()), s.limits()); err != nil {
 				t.Fatal(err)
 			}
 			if err := q.promote(); err != nil {

@@ -70,7 +70,7 @@ func (r *Remote) takeIn(ctx context.Context, repo *repository, cmds []command, p
 		return refuseAll(verdicts, "the remote cannot take pushes now"), err
 	}
 	defer q.close()
-	if err := q.receive(pack, r.limits()); err != nil {
+	if err := q.receive(ctx, r.cfg.Sandbox, pack, r.limits()); err != nil {
 		return refuseAll(verdicts, err.Error()), err
 	}
 	now, err := repo.refs()

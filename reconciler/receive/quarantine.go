@@ -1,6 +1,7 @@
 package receive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
@@ -20,8 +25,9 @@ type quarantine struct {
 	repo *repository
 	dir  string
 	base string // of the pack that arrived, without suffix; "" for none
-	objs []pack.Object
-	st   *objects
+	here *objects
+	new  *pack.Opened
+	st   storer.EncodedObjectStorer // of both
 }
 
 // quarantine makes an empty quarantine. The caller closes it.
@@ -63,34 +69,53 @@ func linkObjects(from, to string) error {
 
 // close removes the quarantine.
 func (q *quarantine) close() error {
-	if q.st != nil {
-		_ = q.st.Close()
+	if q.here != nil {
+		_ = q.here.Close()
+	}
+	if q.new != nil {
+		_ = q.new.Close()
 	}
 	return os.RemoveAll(q.dir)
 }
 
-// receive stores the pack that r carries and verifies it: its sums, its
-// bounds, and that every object has all it refers to. No bytes at all, or a
-// pack without objects, are a push of objects that are already here.
-func (q *quarantine) receive(r io.Reader, l pack.Limits) error {
-	tmp := filepath.Join(q.dir, "incoming.pack")
-	n, err := pack.Spool(tmp, r, l)
+// receive stores the pack that r carries when a child of box has verified it: its
+// bounds, and that every object has all it refers to; nil: this process has, which
+// is for packs of our own. No bytes at all, or a pack without objects, are a push
+// of objects that are already here. What the child does not survive, the
+// repository does not know of.
+func (q *quarantine) receive(ctx context.Context, box *sandbox.Sandbox, r io.Reader, l pack.Limits) error {
+	in, err := pack.Spool(filepath.Join(q.dir, "incoming.pack"), r, l)
 	if errors.Is(err, pack.ErrTooLarge) {
 		// A client that is still sending would not hear the answer: some of
 		// what is left is read and dropped.
 		_, _ = io.CopyN(io.Discard, r, 4*l.Size)
 	}
-	if err == nil && n > 0 {
-		q.base, q.objs, err = pack.Store(tmp, q.dir, l)
+	q.here = openObjects(q.dir)
+	q.st = q.here
+	if err == nil && in.Size > 0 {
+		err = q.judge(ctx, box, in, l)
 	}
 	if errors.Is(err, pack.ErrTooLarge) {
 		return fmt.Errorf("push %w", err)
 	}
+	return err
+}
+
+// judge has a pack verified, and takes it in.
+func (q *quarantine) judge(ctx context.Context, box *sandbox.Sandbox, in pack.Spooled, l pack.Limits) error {
+	there := present{st: q.here, seen: &q.repo.seen, shapes: map[plumbing.Hash]shape{}}
+	listing, err := in.Ask(ctx, box, readThere, there.answer, l)
 	if err != nil {
 		return err
 	}
-	q.st = openObjects(q.dir)
-	return connected(q.st, q.objs, &q.repo.seen)
+	if q.base, err = in.Place(q.dir, listing); err != nil || q.base == "" {
+		return err
+	}
+	if q.new, err = pack.Open(filepath.Join(q.dir, q.base)); err != nil {
+		return err
+	}
+	q.st = withPush{q.here, q.new}
+	return nil
 }
 
 // promote moves the pack into the repository.

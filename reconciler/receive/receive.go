@@ -4,16 +4,18 @@
 // Owns <Dir>/<name>.git, <Dir>/.incoming and <Dir>/.mirror. Watches the remotes
 // that it pulls from.
 //
-//	push ──> .incoming/<push>/ ──> bounds ──> connectivity ──> Check ──┬─> refused: the folder is removed
-//	         pack, index, links                                        └─> accepted: pack ──> ref ──> Pushed
-//	         to what is there
+//	                               child process
+//	push ──> .incoming/<push>/ ──> bounds, connectivity ──> Check ──┬─> refused: the folder is removed
+//	         pack, index, links    │ asks what is here              └─> accepted: pack ──> ref ──> Pushed
+//	         to what is there <────┘
 //
 // Promises: what a push brings is invisible until Check accepted it and the
 // ref moved; a ref moves only from the value the pusher saw, and the followed
 // branch only forward; an accepted push is on disk (fsync) before the client
 // hears ok; every object in a repository has everything it refers to; after a
 // crash Open finds the state before or after each push and clears the rest; a
-// client is sent only what it may fetch and what a ref leads to.
+// client is sent only what it may fetch and what a ref leads to; what a pack does
+// to whoever reads it, it does to a child: one push is refused.
 //
 // A client that asks for protocol version 2 is answered with version 0, which
 // every client understands.
@@ -33,6 +35,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/source"
 )
 
@@ -83,7 +86,10 @@ type Config struct {
 	Commit func(ctx context.Context, repository string, refs map[string]string) (adopt map[string]string, err error)
 	// Pushed is called after a ref was moved.
 	Pushed func(repository, ref, sha string)
-	Log    *slog.Logger
+	// Sandbox has the children in which packs are read. Without it this process
+	// reads them: for tests.
+	Sandbox *sandbox.Sandbox
+	Log     *slog.Logger
 }
 
 // Push is one ref that someone wants to move.

@@ -128,7 +128,7 @@ func (r *Remote) gather(ctx context.Context, repo *repository, url string, auth 
 		return err
 	}
 	defer q.close()
-	if err := q.receive(in, r.limits()); err != nil {
+	if err := q.receive(ctx, r.cfg.Sandbox, in, r.limits()); err != nil {
 		return err
 	}
 	return q.promote()

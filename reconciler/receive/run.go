@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
 // collectEvery is how often garbage is collected, and collectAgain how long
@@ -20,6 +22,7 @@ const (
 // served without it.
 func (r *Remote) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { r.warm(ctx); return nil })
 	for name := range r.repos {
 		g.Go(func() error { return r.collectForever(ctx, name) })
 	}
@@ -49,3 +52,6 @@ func (r *Remote) collectForever(ctx context.Context, name string) error {
 		}
 	}
 }
+
+// warm has a child ready for the push that comes.
+func (r *Remote) warm(ctx context.Context) { r.cfg.Sandbox.Warm(ctx, pack.Pool) }

@@ -2,6 +2,7 @@ package receive
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,7 +40,7 @@ func (r *Remote) Seed(name string, files fs.FS, message string) (sha string, err
 		return "", fmt.Errorf("seed repository %s: %w", name, err)
 	}
 	defer q.close()
-	if err := q.receive(bytes.NewReader(pack), r.limits()); err != nil {
+	if err := q.receive(context.Background(), nil, bytes.NewReader(pack), r.limits()); err != nil {
 		return "", fmt.Errorf("seed repository %s: %w", name, err)
 	}
 	v := []verdict{{command: command{ref: ref{r.branch(), commit.String()}, old: zeroSHA}}}

@@ -17,30 +17,26 @@ const (
 
 // shape is how much lies below a folder.
 type shape struct {
-	depth uint8  // folders in each other, with this one; 0 while it is not known
+	depth uint8  // folders in each other, with this one
 	path  uint16 // bytes of the longest path
 }
-
-// unknownShape is that of a new folder, which is verified when it is first met.
-var unknownShape = shape{}
 
 // visit is a folder whose entries are looked at one by one.
 type visit struct {
 	hash    plumbing.Hash
-	fresh   bool // came with this push
 	folders []entry
 	is      shape
 }
 
-// folder verifies a new folder with all that is new below it: its entries, what
-// they refer to, and how deep it goes with the old folders below it. It calls
-// nothing for each level: the stack is bounded by maxDepth.
-func (c *connection) folder(h plumbing.Hash) error {
-	if c.shapes[h] != unknownShape {
+// measure finds the shape of a folder: look reads one, known says what the shape of
+// one is that was measured before, and note is told of each. It calls nothing for
+// each level: the stack is bounded by maxDepth.
+func measure(h plumbing.Hash, look func(plumbing.Hash) (visit, error), known func(plumbing.Hash) (shape, bool), note func(plumbing.Hash, shape)) error {
+	if _, ok := known(h); ok {
 		return nil
 	}
 	stack := make([]visit, 0, 16)
-	v, err := c.visit(h)
+	v, err := look(h)
 	if err != nil {
 		return err
 	}
@@ -48,22 +44,19 @@ func (c *connection) folder(h plumbing.Hash) error {
 	for {
 		top := &stack[len(stack)-1]
 		if len(top.folders) == 0 {
-			c.shapes[top.hash] = top.is
-			if !top.fresh {
-				c.seen.noteShape(top.hash, top.is)
-			}
+			note(top.hash, top.is)
 			if stack = stack[:len(stack)-1]; len(stack) == 0 {
 				return nil
 			}
 			continue
 		}
 		e := top.folders[0]
-		below, ok := c.shapeOf(e.hash)
+		below, ok := known(e.hash)
 		if !ok {
 			if len(stack) == maxDepth {
 				return tooDeep(stack[0].hash)
 			}
-			v, err := c.visit(e.hash)
+			v, err := look(e.hash)
 			if err != nil {
 				return err
 			}
@@ -86,43 +79,54 @@ func tooDeep(h plumbing.Hash) error {
 	return fmt.Errorf("read tree %s: folders lie in each other more than %d deep", h, maxDepth)
 }
 
-// shapeOf is that of a folder that was visited in this push or one before.
-func (c *connection) shapeOf(h plumbing.Hash) (shape, bool) {
-	is, here := c.shapes[h]
-	if here {
-		return is, is != unknownShape
-	}
-	return c.seen.shape(h)
-}
-
-// visit reads a folder, and verifies what a new one refers to.
-func (c *connection) visit(h plumbing.Hash) (visit, error) {
-	is, fresh := c.shapes[h]
-	v := visit{hash: h, fresh: fresh && is == unknownShape, is: shape{depth: 1}}
-	entries, err := readTree(c.st, h)
-	if err != nil {
-		return v, err
-	}
+// visited makes a visit of the entries of a folder.
+func visited(h plumbing.Hash, entries []entry) (visit, error) {
+	v := visit{hash: h, is: shape{depth: 1}}
 	if len(entries) > maxEntries {
 		return v, fmt.Errorf("read tree %s: has %d entries: a folder may have %d", h, len(entries), maxEntries)
 	}
 	for _, e := range entries {
-		kind := plumbing.BlobObject
 		switch e.mode {
 		case filemode.Submodule:
-			continue
 		case filemode.Dir:
-			kind = plumbing.TreeObject
 			v.folders = append(v.folders, e)
 		default:
 			v.is.path = max(v.is.path, uint16(len(e.name))) //nolint:gosec // 255 at most
 		}
-		if !v.fresh {
-			continue
-		}
-		if err := c.need(h, e.hash, kind); err != nil {
-			return v, err
-		}
 	}
 	return v, nil
+}
+
+// folder verifies a new folder with all that is new below it: its entries, what
+// they refer to, and how deep it goes with the old folders below it.
+func (c *connection) folder(h plumbing.Hash) error {
+	return measure(h, c.visit, func(h plumbing.Hash) (shape, bool) { is, ok := c.shapes[h]; return is, ok },
+		func(h plumbing.Hash, is shape) { c.shapes[h] = is })
+}
+
+// visit reads a new folder, and verifies what it refers to.
+func (c *connection) visit(h plumbing.Hash) (visit, error) {
+	e, err := c.pack.Get(h)
+	if err != nil {
+		return visit{}, fmt.Errorf("read tree %s: %w", h, err)
+	}
+	entries, err := treeOf(e)
+	if err != nil {
+		return visit{}, err
+	}
+	v, err := visited(h, entries)
+	if err != nil {
+		return v, err
+	}
+	refs := make([]reference, 0, len(entries))
+	for _, e := range entries {
+		switch e.mode {
+		case filemode.Submodule:
+		case filemode.Dir:
+			refs = append(refs, reference{e.hash, plumbing.TreeObject})
+		default:
+			refs = append(refs, reference{e.hash, plumbing.BlobObject})
+		}
+	}
+	return v, c.need(h, refs...)
 }

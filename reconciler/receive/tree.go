@@ -45,6 +45,11 @@ func readTree(st storer.EncodedObjectStorer, h plumbing.Hash) ([]entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read tree %s: %w", h, err)
 	}
+	return treeOf(o)
+}
+
+func treeOf(o plumbing.EncodedObject) ([]entry, error) {
+	h := o.Hash()
 	r, err := o.Reader()
 	if err != nil {
 		return nil, fmt.Errorf("read tree %s: %w", h, err)

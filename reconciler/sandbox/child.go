@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // startTimeout bounds how long a child may take to be ready.
@@ -23,8 +25,10 @@ const startTimeout = time.Minute
 // child is a running child.
 type child struct {
 	cmd    *exec.Cmd
+	pool   string
 	in     *os.File
 	out    *os.File
+	files  *os.File // over which it is given files
 	reader *bufio.Reader
 	last   *lastWords
 	ended  chan struct{} // closed when it has, and was waited for
@@ -35,7 +39,7 @@ type child struct {
 var errNotServed = errors.New("start child: the main of this binary does not call sandbox.Serve")
 
 // start starts a child, and waits until it is confined.
-func (s *Sandbox) start(ctx context.Context) (*child, error) {
+func (s *Sandbox) start(ctx context.Context, pool string) (*child, error) {
 	if !serving.Load() {
 		return nil, errNotServed
 	}
@@ -43,6 +47,7 @@ func (s *Sandbox) start(ctx context.Context) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start child: %w", err)
 	}
+	c.pool = pool
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, c.kill)
@@ -79,11 +84,15 @@ func (s *Sandbox) spawnAs(attr *syscall.SysProcAttr) (*child, error) {
 	if err != nil {
 		return nil, errors.Join(err, theirIn.Close(), in.Close())
 	}
+	files, theirFiles, err := socketPair()
+	if err != nil {
+		return nil, errors.Join(err, theirIn.Close(), in.Close(), theirOut.Close(), out.Close())
+	}
 	widen(in)
 	widen(out)
-	c := &child{in: in, out: out, reader: bufio.NewReaderSize(out, 1<<16), last: &lastWords{}, ended: make(chan struct{}),
+	c := &child{in: in, out: out, files: files, reader: bufio.NewReaderSize(out, 1<<16), last: &lastWords{}, ended: make(chan struct{}),
 		cmd: &exec.Cmd{Path: cmp.Or(s.cfg.binary, self), Args: append([]string{guestName}, s.cfg.skip...), Env: []string{}, Dir: "/", SysProcAttr: attr,
-			Stdin: theirIn, Stdout: theirOut}}
+			Stdin: theirIn, Stdout: theirOut, ExtraFiles: []*os.File{theirFiles}}}
 	c.cmd.Stderr = c.last
 	began := make(chan error, 1)
 	go func() {
@@ -95,33 +104,43 @@ func (s *Sandbox) spawnAs(attr *syscall.SysProcAttr) (*child, error) {
 		err := c.cmd.Start()
 		_ = theirIn.Close()
 		_ = theirOut.Close()
+		_ = theirFiles.Close()
 		began <- err
 		if err == nil {
 			_ = c.cmd.Wait() // how it ended is in ProcessState
 		}
 	}()
 	if err := <-began; err != nil {
-		return nil, errors.Join(err, in.Close(), out.Close())
+		return nil, errors.Join(err, in.Close(), out.Close(), files.Close())
 	}
 	return c, nil
 }
 
+// socketPair are two ends of a socket that has no name.
+func socketPair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "files"), os.NewFile(uintptr(fds[1]), "files"), nil
+}
+
 // exchange asks one question. An error that is no failure of the function
 // leaves the child useless.
-func (c *child) exchange(ctx context.Context, name string, body []byte, most int64, limit time.Duration) ([]byte, error) {
-	bounded, cancel := context.WithTimeout(ctx, limit)
+func (c *child) exchange(ctx context.Context, q call) ([]byte, error) {
+	bounded, cancel := context.WithTimeout(ctx, q.limit)
 	defer cancel()
 	stop := context.AfterFunc(bounded, c.kill)
 	defer stop()
 	at := -1
-	got, err := c.answer(name, body, most, &at)
+	got, err := c.answer(q, &at)
 	var death *Death
 	switch {
 	case err == nil, errors.As(err, &death):
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case bounded.Err() != nil:
-		death = &Death{Cause: Late, Limit: limit}
+		death = &Death{Cause: Late, Limit: q.limit}
 	default:
 		death = c.death()
 	}
@@ -134,15 +153,20 @@ func (c *child) exchange(ctx context.Context, name string, body []byte, most int
 
 // answer sends a question and reads the answer. An error that is no *Death is
 // that of a child which has gone.
-func (c *child) answer(name string, body []byte, most int64, at *int) ([]byte, error) {
-	if err := writeFrame(c.in, []byte(name)); err != nil {
+func (c *child) answer(q call, at *int) ([]byte, error) {
+	if q.help.File != nil {
+		if err := giveFile(c.files, q.help.File); err != nil {
+			return nil, err
+		}
+	}
+	if err := writeFrame(c.in, []byte(q.name)); err != nil {
 		return nil, err
 	}
-	if err := writeFrame(c.in, body); err != nil {
+	if err := writeFrame(c.in, q.body); err != nil {
 		return nil, err
 	}
 	for {
-		got, err := readFrame(c.reader, most+1)
+		got, err := readFrame(c.reader, q.most+1)
 		switch {
 		case errors.Is(err, errFrame):
 			return nil, &Death{Cause: Garbage, Why: err.Error()}
@@ -150,6 +174,10 @@ func (c *child) answer(name string, body []byte, most int64, at *int) ([]byte, e
 			return nil, err
 		case len(got) == 5 && got[0] == reached:
 			*at = int(int32(binary.BigEndian.Uint32(got[1:]))) //nolint:gosec // who asked looks whether it can be
+		case len(got) > 0 && got[0] == asks && q.help.Answer != nil:
+			if err := c.reply(q.help.Answer(got[1:])); err != nil {
+				return nil, err
+			}
 		case len(got) > 0 && got[0] == answered:
 			return got[1:], nil
 		case len(got) > 0 && got[0] == failed:
@@ -158,6 +186,17 @@ func (c *child) answer(name string, body []byte, most int64, at *int) ([]byte, e
 			return nil, &Death{Cause: Garbage, Why: errFrame.Error()}
 		}
 	}
+}
+
+// reply answers what a function asks. A question has a name and this has none.
+func (c *child) reply(body []byte, err error) error {
+	if err := writeFrame(c.in, nil); err != nil {
+		return err
+	}
+	if err != nil {
+		return writeFrame(c.in, []byte{refuses}, []byte(err.Error()))
+	}
+	return writeFrame(c.in, []byte{replied}, body)
 }
 
 // death says why a child has ended that has closed its output.
@@ -192,6 +231,7 @@ func (c *child) stop() {
 	<-c.ended
 	_ = c.in.Close()
 	_ = c.out.Close()
+	_ = c.files.Close()
 }
 
 // lastWords is the beginning of what a child says as it dies.

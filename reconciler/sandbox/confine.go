@@ -65,13 +65,14 @@ func confine(skip []string) (*Layers, error) {
 // is ours, of the runtime, is not passed on to programs, and so can be told
 // apart.
 func closeInherited() error {
+	unix.CloseOnExec(filesFD)
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("list open files: %w", err)
 	}
 	for _, e := range entries {
 		fd, err := strconv.Atoi(e.Name())
-		if err != nil || fd <= 2 {
+		if err != nil || fd <= filesFD {
 			continue
 		}
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {

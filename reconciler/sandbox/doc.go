@@ -13,7 +13,10 @@
 // and that the next call has another; that children end with the server; and
 // that an answer costs the server no more memory than its bound.
 //
-// A function is pure: all that it reads is in the question. It is named by a
-// Func, which a main hands to Serve before anything else. What the kernel does
-// not offer is left out: Sandbox says so once in the log, and in its metrics.
+// A function is pure: all that it reads is in the question. One with a file
+// reads that too, which it gets opened and cannot write, and asks its caller
+// about what is elsewhere. It is named by a Func, which a main hands to Serve
+// before anything else. Functions of one pool share children, and share none
+// with others. What the kernel does not offer is left out: Sandbox says so once
+// in the log, in its metrics and in Layers.
 package sandbox

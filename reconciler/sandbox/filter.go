@@ -43,6 +43,7 @@ func guarded(pid int) []struct {
 		{unix.SYS_MMAP, []argument{{2, unix.PROT_EXEC, 0}, {3, unix.MAP_SHARED | unix.MAP_PRIVATE | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}}},
 		{unix.SYS_MPROTECT, []argument{{2, unix.PROT_EXEC, 0}}},
 		{unix.SYS_CLONE, []argument{{0, unix.CLONE_THREAD, unix.CLONE_THREAD}}},
+		{unix.SYS_RECVMSG, []argument{{0, 0xffffffff, filesFD}}},    // files that it is given
 		{unix.SYS_TGKILL, []argument{{0, 0xffffffff, uint32(pid)}}}, //nolint:gosec // a process
 		{unix.SYS_FCNTL, []argument{{1, ^uint32(7), 0}}},            // flags and locks, and not who is sent signals
 	}

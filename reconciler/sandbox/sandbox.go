@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,7 +14,7 @@ import (
 )
 
 const (
-	slots    = 2               // children that run at once
+	slots    = 2               // children of a pool that run at once
 	keepIdle = time.Minute     // how long a child waits for work before it ends
 	maxBusy  = 2 * time.Minute // of one child: the next has nothing of the last
 )
@@ -32,10 +33,11 @@ type Config struct {
 // Sandbox runs functions in children. Its methods may be called from several
 // goroutines.
 type Sandbox struct {
-	cfg   Config
-	slots chan struct{}
+	cfg Config
 
 	mu     sync.Mutex
+	slots  map[string]chan struct{} // by pool
+	warm   map[string]chan struct{} // by pool; closed when the child is ready that Warm starts
 	idle   []*child
 	closed bool
 	told   bool
@@ -49,7 +51,7 @@ func New(cfg Config) *Sandbox {
 	if cfg.Idle == 0 {
 		cfg.Idle = keepIdle
 	}
-	return &Sandbox{cfg: cfg, slots: make(chan struct{}, slots), counts: counts{deaths: map[Cause]int{}}}
+	return &Sandbox{cfg: cfg, slots: map[string]chan struct{}{}, warm: map[string]chan struct{}{}, counts: counts{deaths: map[Cause]int{}}}
 }
 
 // Cause is why a child has died, or why its answer is none.
@@ -89,9 +91,35 @@ func (d *Death) Error() string {
 // again once: what came before may be to blame. Where there is no sandbox the
 // function runs in this process, and is left behind when its time is up.
 func Call[Q, A any](ctx context.Context, s *Sandbox, f Func[Q, A], q Q, limit time.Duration) (A, error) {
+	return CallWith(ctx, s, f, q, Help{}, limit)
+}
+
+// Help is what a function has besides its question.
+type Help struct {
+	// File is read by the function; whoever opened it for reading only has given
+	// no more than that.
+	File *os.File
+	// Answer answers what the function asks, while CallWith runs and one question
+	// after the other. It is asked by an enemy, perhaps, and for the second time
+	// when a child is started again.
+	Answer func(question []byte) ([]byte, error)
+}
+
+// call is a question in bytes.
+type call struct {
+	name, pool string
+	body       []byte
+	help       Help
+	most       int64
+	limit      time.Duration
+}
+
+// CallWith is Call of a function that has help. The time in which Answer answers
+// counts.
+func CallWith[Q, A any](ctx context.Context, s *Sandbox, f Func[Q, A], q Q, h Help, limit time.Duration) (A, error) {
 	var a A
 	if s == nil {
-		return here(ctx, f, q, limit)
+		return here(ctx, f, q, h, limit)
 	}
 	body, err := encoding.Marshal(q)
 	if err != nil {
@@ -101,7 +129,7 @@ func Call[Q, A any](ctx context.Context, s *Sandbox, f Func[Q, A], q Q, limit ti
 	if most == 0 {
 		most = MaxAnswer
 	}
-	got, err := s.call(ctx, f.Name, body, most, limit)
+	got, err := s.call(ctx, call{name: f.Name, pool: f.Pool, body: body, help: h, most: most, limit: limit})
 	if err != nil {
 		return a, err
 	}
@@ -113,17 +141,28 @@ func Call[Q, A any](ctx context.Context, s *Sandbox, f Func[Q, A], q Q, limit ti
 	return a, nil
 }
 
-func (s *Sandbox) call(ctx context.Context, name string, body []byte, most int64, limit time.Duration) ([]byte, error) {
+// slotsOf are the places of a pool.
+func (s *Sandbox) slotsOf(pool string) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slots[pool] == nil {
+		s.slots[pool] = make(chan struct{}, slots)
+	}
+	return s.slots[pool]
+}
+
+func (s *Sandbox) call(ctx context.Context, q call) ([]byte, error) {
+	places := s.slotsOf(q.pool)
 	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	out, used, err := s.ask(ctx, name, body, most, limit)
+	out, used, err := s.ask(ctx, q)
 	var death *Death
 	if used && errors.As(err, &death) && death.Cause != Failed && death.Cause != Late {
-		out, _, err = s.ask(ctx, name, body, most, limit)
+		out, _, err = s.ask(ctx, q)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -135,7 +174,7 @@ func (s *Sandbox) call(ctx context.Context, name string, body []byte, most int64
 }
 
 // here runs a function without a child.
-func here[Q, A any](ctx context.Context, f Func[Q, A], q Q, limit time.Duration) (A, error) {
+func here[Q, A any](ctx context.Context, f Func[Q, A], q Q, h Help, limit time.Duration) (A, error) {
 	type result struct {
 		a   A
 		err error
@@ -143,6 +182,21 @@ func here[Q, A any](ctx context.Context, f Func[Q, A], q Q, limit time.Duration)
 	var at atomic.Int64
 	at.Store(-1)
 	done := make(chan result, 1)
+	var asking sync.Mutex
+	left := false // what it asks then, nobody answers
+	defer func() {
+		asking.Lock()
+		defer asking.Unlock()
+		left = true
+	}()
+	c := &Caller{File: h.File, at: func(n int) { at.Store(int64(n)) }, ask: func(question []byte) ([]byte, error) {
+		asking.Lock()
+		defer asking.Unlock()
+		if left {
+			return nil, context.Canceled
+		}
+		return h.Answer(question)
+	}}
 	go func() {
 		var r result
 		defer func() {
@@ -151,7 +205,7 @@ func here[Q, A any](ctx context.Context, f Func[Q, A], q Q, limit time.Duration)
 			}
 			done <- r
 		}()
-		r.a = f.Do(q, func(n int) { at.Store(int64(n)) })
+		r.a = f.run(q, c)
 	}()
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -168,16 +222,19 @@ func here[Q, A any](ctx context.Context, f Func[Q, A], q Q, limit time.Duration)
 }
 
 // ask asks a child, and keeps it for the next if it lives.
-func (s *Sandbox) ask(ctx context.Context, name string, body []byte, most int64, limit time.Duration) (out []byte, used bool, err error) {
-	c := s.take()
+func (s *Sandbox) ask(ctx context.Context, q call) (out []byte, used bool, err error) {
+	c := s.take(q.pool)
+	if c == nil && s.warmed(ctx, q.pool) {
+		c = s.take(q.pool)
+	}
 	used = c != nil
 	if c == nil {
-		if c, err = s.start(ctx); err != nil {
+		if c, err = s.start(ctx, q.pool); err != nil {
 			return nil, false, err
 		}
 	}
 	begin := time.Now()
-	out, err = c.exchange(ctx, name, body, most, limit)
+	out, err = c.exchange(ctx, q)
 	c.busy += time.Since(begin)
 	var death *Death
 	if alive := err == nil || errors.As(err, &death) && death.Cause == Failed; alive && c.busy < maxBusy {
@@ -188,41 +245,83 @@ func (s *Sandbox) ask(ctx context.Context, name string, body []byte, most int64,
 	return out, used, err
 }
 
-// Warm starts a child where none waits, so that the next call has one. It
-// returns when that is ready; what is wrong the next call says.
-func (s *Sandbox) Warm(ctx context.Context) {
+// Warm starts a child of a pool where none waits or works, so that the next call
+// has one. It returns when that is ready; what is wrong the next call says.
+func (s *Sandbox) Warm(ctx context.Context, pool string) {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	waiting := len(s.idle)
-	s.mu.Unlock()
-	if waiting > 0 {
+	places := s.slotsOf(pool)
+	select {
+	case places <- struct{}{}:
+		<-places
+	default:
+		return // all that there may be are at work
+	}
+	if c := s.take(pool); c != nil {
+		s.keep(c) // for as long as if it had worked
 		return
 	}
-	if c, err := s.start(ctx); err == nil {
+	ready := make(chan struct{})
+	defer close(ready)
+	s.mu.Lock()
+	_, others := s.warm[pool]
+	if !others {
+		s.warm[pool] = ready
+	}
+	s.mu.Unlock()
+	if others {
+		return
+	}
+	c, err := s.start(ctx, pool)
+	if err == nil {
 		s.keep(c)
 	}
+	s.mu.Lock()
+	delete(s.warm, pool)
+	s.mu.Unlock()
 }
 
-// take takes the child that was used last: its memory is warm, and others may
-// end.
-func (s *Sandbox) take() *child {
+// warmed waits for the child that Warm starts, if it does.
+func (s *Sandbox) warmed(ctx context.Context, pool string) bool {
+	s.mu.Lock()
+	ready := s.warm[pool]
+	s.mu.Unlock()
+	if ready == nil {
+		return false
+	}
+	select {
+	case <-ready:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// take takes the child of a pool that was used last: its memory is warm, and
+// others may end.
+func (s *Sandbox) take(pool string) *child {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.idle) == 0 {
-		return nil
+	for i, c := range slices.Backward(s.idle) {
+		if c.pool == pool {
+			s.idle = slices.Delete(s.idle, i, i+1)
+			c.expiry.Stop()
+			return c
+		}
 	}
-	c := s.idle[len(s.idle)-1]
-	s.idle = s.idle[:len(s.idle)-1]
-	c.expiry.Stop()
-	return c
+	return nil
 }
 
 func (s *Sandbox) keep(c *child) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.idle) == slots {
+	waiting := 0
+	for _, other := range s.idle {
+		if other.pool == c.pool {
+			waiting++
+		}
+	}
+	if s.closed || waiting == slots {
 		go c.stop()
 		return
 	}

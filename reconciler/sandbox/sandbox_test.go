@@ -96,7 +96,7 @@ func TestAnswer(t *testing.T) {
 // ends.
 func TestCancel(t *testing.T) {
 	s := sandbox(t, Config{})
-	s.Warm(t.Context())
+	s.Warm(t.Context(), "")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
@@ -116,7 +116,7 @@ func TestCancel(t *testing.T) {
 // TestIdle: a child that has nothing to do ends.
 func TestIdle(t *testing.T) {
 	s := sandbox(t, Config{Idle: time.Second})
-	c, err := s.start(t.Context())
+	c, err := s.start(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/writ-os/writ/reconciler/sandbox"
 )
 
 const (
@@ -39,6 +41,7 @@ type clone struct {
 	limits  Limits
 	timeout time.Duration
 	log     *slog.Logger
+	sandbox *sandbox.Sandbox
 	broken  atomic.Bool
 
 	mu     sync.Mutex
@@ -49,7 +52,7 @@ type clone struct {
 // newClone returns a clone that reads the disk with the first fetch. notify is
 // called when it finds that it must be fetched again.
 func newClone(cfg Config, r *remote, notify func()) *clone {
-	c := &clone{dir: cloneDir{cfg.Dir}, remote: r, limits: cfg.Limits, timeout: cfg.Timeout, log: cfg.Log}
+	c := &clone{dir: cloneDir{cfg.Dir}, remote: r, limits: cfg.Limits, timeout: cfg.Timeout, log: cfg.Log, sandbox: cfg.Sandbox}
 	c.objs = newObjects(c.dir.repo())
 	c.objs.broken = func(error) {
 		c.broken.Store(true)

@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
@@ -70,7 +71,29 @@ type received struct {
 	unshallow []string // commits whose parents are here now
 }
 
-// receive stores the pack that answers a request in dir, through to the disk.
+// readThere is what a child does with a pack that a remote sends: it reads it
+// through, and each folder, commit and tag of it once, so that none of them is
+// read here before somebody has survived it. What is wrong with one of these is
+// for whoever needs it.
+var readThere = pack.Judge("source.pack", func(c *pack.Contents, _ *sandbox.Caller) error {
+	for o := range c.All() {
+		if o.Kind == plumbing.BlobObject {
+			continue
+		}
+		e, err := c.Get(o.Hash)
+		if err != nil {
+			return fmt.Errorf("read %s %s: %w", o.Kind, o.Hash, err)
+		}
+		_, _ = object.DecodeObject(nil, e)
+	}
+	return nil
+})
+
+// Functions are what a child must know that reads packs.
+func Functions() []sandbox.Function { return []sandbox.Function{readThere} }
+
+// receive stores the pack that answers a request in dir, through to the disk,
+// when a child has read it.
 func (c *clone) receive(ctx context.Context, s session, dir string, req *packp.UploadPackRequest) (got received, err error) {
 	defer func() {
 		if err != nil {
@@ -90,15 +113,19 @@ func (c *clone) receive(ctx context.Context, s session, dir string, req *packp.U
 	tmp := filepath.Join(dir, incomingPack)
 	most := c.limits.Fetch
 	limits := pack.Limits{Size: most, Object: most, Delta: maxDelta, Total: 4 * most, Objects: maxObjects}
-	n, err := pack.Spool(tmp, unpack(req, resp), limits)
+	in, err := pack.Spool(tmp, unpack(req, resp), limits)
 	if err != nil {
 		return got, err
 	}
-	if n == 0 {
+	if in.Size == 0 {
 		c.dir.sweep(dir)
 		return got, fmt.Errorf("the answer ends before its pack: %w", io.ErrUnexpectedEOF)
 	}
-	if _, _, err := pack.Store(tmp, dir, limits); err != nil {
+	listing, err := in.Ask(ctx, c.sandbox, readThere, nil, limits)
+	if err != nil {
+		return got, err
+	}
+	if _, err := in.Place(dir, listing); err != nil {
 		return got, err
 	}
 	for _, h := range resp.Shallows {

@@ -17,7 +17,8 @@
 // returned by Fetch only when all its files are here, and a repository that is
 // empty, has lost the branch or the folder is an error that says what to do,
 // never a tree without files. While the remote is away the last clone serves,
-// also after a restart. What a remote sends is bounded before it is used. No
+// also after a restart. What a remote sends is bounded before it is used, and a
+// pack of it read by a child that may die of it: that is one failed fetch. No
 // error or log line carries a credential.
 package source
 
@@ -29,6 +30,8 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/writ-os/writ/reconciler/sandbox"
 )
 
 // Commit is one Git commit.
@@ -75,6 +78,9 @@ type Config struct {
 	Auth     Auth
 	Limits   Limits
 	Log      *slog.Logger
+	// Sandbox has the children in which the packs of a remote are read. Without it
+	// this process reads them: for tests, and for what is read in place.
+	Sandbox *sandbox.Sandbox
 }
 
 // Auth is how to show who we are, and to know who they are.

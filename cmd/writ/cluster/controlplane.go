@@ -45,6 +45,7 @@ import (
 	"github.com/writ-os/writ/nodeagent/metricsapi"
 	"github.com/writ-os/writ/reconciler/page"
 	"github.com/writ-os/writ/reconciler/receive"
+	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -87,7 +88,8 @@ type ControlPlane struct {
 	toServers, asServer *http.Transport // to others of its kind: for users, and for itself
 	// git is what follows the repositories, while this server leads.
 	git     atomic.Pointer[repository]
-	remote  *receive.Remote // built in; nil with a repository elsewhere
+	remote  *receive.Remote  // built in; nil with a repository elsewhere
+	sandbox *sandbox.Sandbox // of what others wrote
 	pulling sync.Mutex
 	pulled  time.Time     // when a server that leads had this one pull last; under pulling
 	acting  chan struct{} // closed when it has begun to lead for the first time
@@ -231,6 +233,8 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 	p.way = reach.New(reach.Config{TLS: toNodes, Hosts: p.nodeHosts, Barred: p.barred})
 	p.top = p.newTop()
 	p.toServers, p.asServer = p.newToServers(p.frontProxyCertificate), p.newToServers(p.ownCertificate)
+	p.sandbox = sandbox.New(sandbox.Config{Log: p.log("sandbox")})
+	p.metrics.MustRegister(p.sandbox)
 	if p.cfg.BuiltIn() {
 		p.remote = p.newRemote()
 	}

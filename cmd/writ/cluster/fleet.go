@@ -40,7 +40,7 @@ func (o opener) open(repo *v1alpha1.Repository) (reconciler.Follower, error) {
 	}
 	s := &repo.Spec
 	cfg := source.Config{URL: s.URL, Branch: s.Branch, Tag: s.Tag, SemVer: s.SemVer, Commit: s.Commit, Path: s.Path,
-		Dir: filepath.Join(o.dir, repo.Name), Auth: auth, Log: o.log.With("part", "source", "repository", repo.Name)}
+		Dir: filepath.Join(o.dir, repo.Name), Auth: auth, Sandbox: o.sandbox, Log: o.log.With("part", "source", "repository", repo.Name)}
 	if s.Interval != nil {
 		cfg.Interval = s.Interval.Duration
 	}

@@ -68,7 +68,7 @@ func (p *ControlPlane) newRemote() *receive.Remote {
 				git.pushed(repository, ref, sha)
 			}
 		},
-		Keep: func(string) []string { return inForce(c.Cache()) }, Log: p.log("receive")}
+		Keep: func(string) []string { return inForce(c.Cache()) }, Sandbox: p.sandbox, Log: p.log("receive")}
 	if p.member != nil {
 		cfg.Commit = p.commitRefs
 	}

@@ -19,7 +19,7 @@ import (
 func (p *ControlPlane) act(ctx context.Context) error {
 	term := &term{Registerer: p.metrics}
 	defer term.end()
-	git, err := newRepository(p.cfg, p.remote, p.as(identity.Reconciler), &p.catalog, term)
+	git, err := newRepository(p.cfg, p.remote, p.sandbox, p.as(identity.Reconciler), &p.catalog, term)
 	if err != nil {
 		return err
 	}

@@ -53,15 +53,15 @@ func or(s, otherwise string) string {
 
 // newRepository returns what follows Git, with the built-in remote if there is
 // one; it starts nothing.
-func newRepository(cfg Config, remote *receive.Remote, c client.Backend, catalog *schema.Live, metrics prometheus.Registerer) (*repository, error) {
+func newRepository(cfg Config, remote *receive.Remote, box *sandbox.Sandbox, c client.Backend, catalog *schema.Live, metrics prometheus.Registerer) (*repository, error) {
 	r := &repository{cfg: cfg, remote: remote}
 	from := source.Config{URL: cfg.Repository.URL, Branch: cfg.Repository.branch(), Path: cfg.Repository.path(),
-		Dir: cfg.file("git", "source"), Interval: cfg.Repository.Interval, Log: cfg.Log.With("part", "source")}
+		Dir: cfg.file("git", "source"), Interval: cfg.Repository.Interval, Log: cfg.Log.With("part", "source"), Sandbox: box}
 	judge, err := podstandard.New(cfg.API.podSecurity())
 	if err != nil {
 		return nil, err
 	}
-	others := opener{judge: judge, sandbox: sandbox.New(sandbox.Config{Log: cfg.Log.With("part", "sandbox")}), dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
+	others := opener{judge: judge, sandbox: box, dir: cfg.file("git", "sources"), client: c, catalog: catalog, metrics: metrics, log: cfg.Log}
 	if remote != nil {
 		r.mirrors = &mirrors{client: c, remote: remote, wake: make(chan struct{}, 1), log: cfg.Log.With("part", "mirrors")}
 		from.Builtin = remote.RepoDir(RepositoryName)
@@ -70,7 +70,7 @@ func newRepository(cfg Config, remote *receive.Remote, c client.Backend, catalog
 		return nil, err
 	}
 	r.source = source.New(from)
-	r.reconciler = reconciler.New(reconciler.Config{Client: c, Sandbox: others.sandbox, PodSecurity: judge, Source: reconciler.Git(r.source, cfg.Repository.path()), Catalog: catalog,
+	r.reconciler = reconciler.New(reconciler.Config{Client: c, Sandbox: box, PodSecurity: judge, Source: reconciler.Git(r.source, cfg.Repository.path()), Catalog: catalog,
 		Repository: RepositoryName, Spec: cfg.Repository.spec(), Log: cfg.Log.With("part", "reconciler"), Metrics: metrics})
 	r.fleet = reconciler.NewFleet(reconciler.FleetConfig{Client: c, Except: RepositoryName, Open: others.open, Log: cfg.Log.With("part", "fleet")})
 	r.webhooks = r.hooks(c.Cache())
@@ -78,7 +78,7 @@ func newRepository(cfg Config, remote *receive.Remote, c client.Backend, catalog
 	telling.Metrics = metrics
 	r.notifier = notify.New(telling)
 	r.spans = spans.New(spans.Config{Client: c, Version: cfg.Version, Log: cfg.Log.With("part", "spans")})
-	metrics.MustRegister(reconciler.State{Cache: c.Cache()}, others.sandbox)
+	metrics.MustRegister(reconciler.State{Cache: c.Cache()})
 	if r.remote != nil {
 		metrics.MustRegister(receive.Metrics{Remote: r.remote})
 	}

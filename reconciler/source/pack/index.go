@@ -17,6 +17,8 @@ type indexer struct {
 	s   *packfile.Scanner
 	l   Limits
 	all []object // in the order of the pack
+	// order are the places of all in the order of their hashes.
+	order []int32
 	// waiting are the first of the differences from an object that is named by its
 	// hash; sibling leads to the others.
 	waiting map[plumbing.Hash]int32
@@ -194,13 +196,4 @@ func (x *indexer) read(pos, length int64) ([]byte, error) {
 	var b bytes.Buffer
 	_, _, err := x.s.NextObject(&b)
 	return b.Bytes(), err
-}
-
-// objects are those of the pack, in its order.
-func (x *indexer) objects() []Object {
-	out := make([]Object, len(x.all))
-	for i, o := range x.all {
-		out[i] = Object{o.hash, o.kind, o.length}
-	}
-	return out
 }

@@ -1,10 +1,16 @@
 // Package pack takes in Git packs that strangers send.
 //
+//	Spool ──file──▶ Read ──Listing──▶ Place
+//	server          child             server
+//
 // Watches nothing; owns nothing: it writes into the repository that its caller
 // names. It promises that a pack is read through against bounds before
 // anything is made of it, so that what it costs is what was allowed and not
 // what it says of itself, and that a pack that is kept is whole, ends with its
 // own sum and is on the disk together with its index.
+//
+// Spool and Place look at no byte of what was sent but its header and its sum:
+// Read, which does, may be the work of another process.
 package pack
 
 import (
@@ -13,9 +19,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
-	"path/filepath"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
@@ -53,13 +60,23 @@ type Object struct {
 	Size int64 // when it is unpacked
 }
 
+// Spooled is a pack that lies in a file as it was sent: nothing is known of it but
+// its length and its sum.
+type Spooled struct {
+	Path string
+	Size int64 // 0: nothing has come
+	sum  plumbing.Hash
+}
+
 // Spool writes what r carries to a new file, through to the disk. A stream that
 // is longer than l.Size, or that announces more than l.Objects, is ErrTooLarge;
-// what is left of it is not read.
-func Spool(path string, r io.Reader, l Limits) (int64, error) {
+// what is left of it is not read. One that does not end with its own sum is
+// refused.
+func Spool(path string, r io.Reader, l Limits) (Spooled, error) {
+	s := Spooled{Path: path}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	if err != nil {
-		return 0, fmt.Errorf("store pack: %w", err)
+		return s, fmt.Errorf("store pack: %w", err)
 	}
 	var head [headerSize]byte
 	n, err := io.ReadFull(r, head[:])
@@ -70,16 +87,47 @@ func Spool(path string, r io.Reader, l Limits) (int64, error) {
 		err = countAllowed(binary.BigEndian.Uint32(head[8:]), l)
 	}
 	if err != nil {
-		return 0, errors.Join(err, f.Close())
+		return s, errors.Join(err, f.Close())
 	}
-	all, err := io.Copy(f, io.LimitReader(io.MultiReader(bytes.NewReader(head[:n]), r), l.Size+1))
+	end := trailer{sum: sha1.New()}
+	s.Size, err = io.Copy(io.MultiWriter(f, &end), io.LimitReader(io.MultiReader(bytes.NewReader(head[:n]), r), l.Size+1))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return all, fmt.Errorf("store pack: %w", err)
+		return s, fmt.Errorf("store pack: %w", err)
 	}
-	if all > l.Size {
-		return all, fmt.Errorf("%w: a pack may have %s", ErrTooLarge, size(l.Size))
+	if s.Size > l.Size {
+		return s, fmt.Errorf("%w: a pack may have %s", ErrTooLarge, size(l.Size))
 	}
-	return all, nil
+	if s.Size > 0 {
+		s.sum, err = end.check()
+	}
+	return s, err
+}
+
+// trailer sums up all but the last bytes that are written, which must be that sum.
+type trailer struct {
+	sum  hash.Hash
+	last []byte
+}
+
+// Write implements io.Writer.
+func (t *trailer) Write(p []byte) (int, error) {
+	t.last = append(t.last, p...)
+	if more := len(t.last) - trailerSize; more > 0 {
+		_, _ = t.sum.Write(t.last[:more])
+		t.last = append(t.last[:0], t.last[more:]...)
+	}
+	return len(p), nil
+}
+
+func (t *trailer) check() (plumbing.Hash, error) {
+	var want plumbing.Hash
+	if copy(want[:], t.last) < len(want) {
+		return want, fmt.Errorf("read pack: %w: too short", packfile.ErrMalformedPackFile)
+	}
+	if plumbing.Hash(t.sum.Sum(nil)) != want {
+		return want, fmt.Errorf("read pack: %w: it is cut short, or its sum is wrong", packfile.ErrMalformedPackFile)
+	}
+	return want, nil
 }
 
 // A pack begins with "PACK", its version and the number of its objects, and ends
@@ -96,71 +144,20 @@ func countAllowed(count uint32, l Limits) error {
 	return nil
 }
 
-// Store verifies the pack in the file at path, makes its index and moves both
-// into the repository in dir, which is in the same file system. It returns the
-// name of the pack relative to dir without suffix, "" for one without objects,
-// whose file is removed, and the objects it brings. Objects that a difference
-// refers to must be in the pack.
-func Store(path, dir string, l Limits) (base string, objs []Object, err error) {
-	f, err := os.Open(path)
+// Store takes in a pack that is as trustworthy as this process: one of our own. It
+// is Read and Place in one. It returns the objects of the pack in its order.
+func (s Spooled) Store(dir string, l Limits) (base string, objs []Object, err error) {
+	f, err := os.Open(s.Path)
 	if err != nil {
 		return "", nil, fmt.Errorf("index pack: %w", err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", nil, fmt.Errorf("index pack: %w", err)
-	}
-	sum, err := checkSum(f, info.Size())
+	c, err := Read(f, s.Size, l)
 	if err != nil {
 		return "", nil, err
 	}
-	count, err := checkBounds(f, info.Size(), l)
-	if err != nil {
-		return "", nil, err
-	}
-	if count == 0 {
-		return "", nil, os.Remove(path)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return "", nil, fmt.Errorf("index pack: %w", err)
-	}
-	x, end, err := index(f, count, l)
-	if err != nil {
-		return "", nil, fmt.Errorf("index pack: %w", err)
-	}
-	if end != sum {
-		return "", nil, fmt.Errorf("index pack: %w: bytes after the end", packfile.ErrMalformedPackFile)
-	}
-	base = filepath.Join("objects", "pack", "pack-"+sum.String())
-	if err := x.write(path+".idx", sum); err != nil {
-		return "", nil, err
-	}
-	objs = x.objects()
-	return base, objs, Place(path, path+".idx", filepath.Join(dir, base))
-}
-
-// checkSum verifies that the file ends with the sum of all before it, and goes
-// back to its beginning.
-func checkSum(f *os.File, size int64) (plumbing.Hash, error) {
-	var want plumbing.Hash
-	if size < int64(len(want)) {
-		return want, fmt.Errorf("read pack: %w: too short", packfile.ErrMalformedPackFile)
-	}
-	sum := sha1.New()
-	if _, err := io.CopyN(sum, f, size-int64(len(want))); err != nil {
-		return want, fmt.Errorf("read pack: %w", err)
-	}
-	if _, err := io.ReadFull(f, want[:]); err != nil {
-		return want, fmt.Errorf("read pack: %w", err)
-	}
-	if plumbing.Hash(sum.Sum(nil)) != want {
-		return want, fmt.Errorf("read pack: %w: it is cut short, or its sum is wrong", packfile.ErrMalformedPackFile)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return want, fmt.Errorf("read pack: %w", err)
-	}
-	return want, nil
+	base, err = s.Place(dir, c.Listing())
+	return base, slices.Collect(c.All()), err
 }
 
 func size(n int64) string {
