@@ -69,7 +69,9 @@ directories. The store that was there stays beside the new one.
 
 What was written after the backup is lost, but for what Git declares: the server
 applies the branch anew. Versions of objects go on with a gap, and whoever watches
-lists anew. On another machine bring <data-dir>/pki and the keys of what is encrypted
+lists anew. Restore with the version that saved it, or a newer one. A server saves
+its store by itself before another version opens it, to <data-dir>/backups: that is
+what to restore to have the version before back. On another machine bring <data-dir>/pki and the keys of what is encrypted
 there first: the backup does not hold them.`,
 		Example: `  writ down
   writ backup restore /backup/writ-2026-11-23.db
@@ -110,5 +112,9 @@ func (a *access) restore(file string, log io.Writer) (before string, err error) 
 		return "", err
 	}
 	defer release()
-	return member.Restore(dir, f, time.Now(), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError})))
+	before, err = member.Restore(dir, f, time.Now(), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError})))
+	if err != nil {
+		return before, err
+	}
+	return before, cluster.Restored(dir)
 }

@@ -23,7 +23,7 @@ const formatFile = "format.json"
 // formatNote is the file, which is replaced as a whole.
 type formatNote struct {
 	Format  int    `json:"format"`
-	Version string `json:"version,omitempty"` // that wrote it
+	Version string `json:"version,omitempty"` // that ran last
 }
 
 // errNewer refuses the data of a newer version.
@@ -42,8 +42,9 @@ func (e errNewer) Error() string {
 		e.dir, by, e.have.Format, format)
 }
 
-// checkFormat refuses data of a newer format, and notes ours, on disk before
-// anything is written in it.
+// checkFormat refuses data of a newer format. What another version has left is
+// saved, then ours is noted, on disk before anything is written in it. Without
+// what was saved the format does not change; a version of the same format goes on.
 func (c Config) checkFormat() error {
 	var have formatNote
 	text, err := os.ReadFile(c.file(formatFile))
@@ -59,8 +60,13 @@ func (c Config) checkFormat() error {
 	switch {
 	case have.Format > format:
 		return errNewer{c.DataDir, have}
-	case have.Format == format:
+	case have.Format == format && have.Version == c.Version:
 		return nil
+	}
+	if err := c.backupBefore(have.Version); err != nil && have.Format < format {
+		return fmt.Errorf("before the data changes to format %d: %w", format, err)
+	} else if err != nil {
+		c.Log.Warn("what the version before has left is not saved", "part", "backup", "before", have.Version, "err", err)
 	}
 	text, err = json.Marshal(formatNote{Format: format, Version: c.Version})
 	if err == nil {
@@ -68,6 +74,15 @@ func (c Config) checkFormat() error {
 	}
 	if err != nil {
 		return fmt.Errorf("note the format of the data: %w", err)
+	}
+	return nil
+}
+
+// Restored forgets which version has written the data: its store was made anew out
+// of a backup, and it is for whoever restored it to know of which version.
+func Restored(dataDir string) error {
+	if err := pki.RemoveFile((Config{DataDir: dataDir}).file(formatFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget the format of the data: %w", err)
 	}
 	return nil
 }

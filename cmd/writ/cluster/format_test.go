@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -12,11 +13,12 @@ func TestFormat(t *testing.T) {
 	for _, tt := range []struct{ has, refused, after string }{
 		{"", "", `{"format":2,"version":"v1"}`},
 		{`{"format":1}`, "", `{"format":2,"version":"v1"}`},
-		{`{"format":2,"version":"v0"}`, "", `{"format":2,"version":"v0"}`},
+		{`{"format":2,"version":"v0"}`, "", `{"format":2,"version":"v1"}`},
+		{`{"format":2,"version":"v1"}`, "", `{"format":2,"version":"v1"}`},
 		{`{"format":3,"version":"v9"}`, "by writ v9 in format 3", `{"format":3,"version":"v9"}`},
 		{`{"for`, "format.json", `{"for`},
 	} {
-		c := Config{DataDir: t.TempDir(), Version: "v1"}
+		c := Config{DataDir: t.TempDir(), Version: "v1", Log: slog.New(slog.DiscardHandler)}
 		if tt.has != "" {
 			if err := os.WriteFile(c.file(formatFile), []byte(tt.has), 0o600); err != nil {
 				t.Fatal(err)
