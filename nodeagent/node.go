@@ -195,11 +195,14 @@ func (a *Agent) look(ctx context.Context) observed {
 		return o
 	}
 	o.pressure = readPressure(a.cfg.DataDir)
-	if dropped, err := network.Dropped(""); err != nil {
+	opened, dropped, err := network.LetThrough("")
+	if err != nil {
 		a.log.Debug("look for firewalls", "err", err) // a kernel without nftables has said so before
-	} else {
-		o.missing = append(o.missing, dropped...)
 	}
+	if opened {
+		a.log.Info("the firewall of iptables drops what is forwarded: rules let pods through now", "node", a.cfg.NodeName, "chain", "FORWARD")
+	}
+	o.missing = append(o.missing, dropped...)
 	if o.runtimeErr != "" {
 		return o
 	}

@@ -52,6 +52,9 @@ func Remove(cfg Config) error {
 	if err := c.Flush(); err != nil {
 		return fmt.Errorf("remove nftables table %s: %w", tableName, err)
 	}
+	if err := closeForeign(c); err != nil {
+		return fmt.Errorf("remove the rules for pods in the firewall of iptables: %w", err)
+	}
 	if err := os.RemoveAll(cfg.StateDir); err != nil {
 		return fmt.Errorf("remove leases: %w", err)
 	}
