@@ -103,6 +103,8 @@ type Config struct {
 
 	// simulated leaves out everything that touches the machine.
 	simulated bool
+	// events are written by it; nil: by one of the agent's own.
+	events *client.Recorder
 	// Machine is this one; default twin.This.
 	Machine twin.Machine
 }
@@ -137,7 +139,10 @@ func New(cfg Config) *Agent {
 	if cfg.StaticDir == "" && cfg.DataDir != "" {
 		cfg.StaticDir = filepath.Join(cfg.DataDir, "manifests")
 	}
-	a := &Agent{cfg: cfg, log: cfg.Log, events: client.NewRecorder(cfg.Client, "kubelet", cfg.NodeName), claimed: make(chan struct{})}
+	if cfg.events == nil {
+		cfg.events = client.NewRecorder(cfg.Client, "kubelet", cfg.NodeName)
+	}
+	a := &Agent{cfg: cfg, log: cfg.Log, events: cfg.events, claimed: make(chan struct{})}
 	a.events.Log = cfg.Log
 	a.machine = readMachine(cfg)
 	a.name = twin.New(twin.Config{NodeName: cfg.NodeName, Client: cfg.Client, Machine: a.machine.identity(), Log: cfg.Log})

@@ -44,6 +44,7 @@ func Simulate(ctx context.Context, cfg SimulateConfig) error {
 	if cfg.Prefix == "" {
 		cfg.Prefix = "node"
 	}
+	events := client.NewRecorder(cfg.Client, "kubelet", "")
 	hub := &hub{Cache: cfg.Cache, byNode: map[string][]func(client.Event){}}
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range cfg.Count {
@@ -51,7 +52,7 @@ func Simulate(ctx context.Context, cfg SimulateConfig) error {
 		a := New(Config{
 			NodeName: name, NodeIP: fmt.Sprintf("172.%d.%d.%d", 16+i>>16, i>>8&255, i&255),
 			Client: cfg.Client, Cache: hub.of(name), Runtime: fake.New(fake.Config{}),
-			Network: newFakeNetwork(i), Capacity: cfg.Capacity, Labels: cfg.Labels, Log: cfg.Log, simulated: true,
+			Network: newFakeNetwork(i), Capacity: cfg.Capacity, Labels: cfg.Labels, Log: cfg.Log, simulated: true, events: events.Of(name),
 		})
 		g.Go(func() error { return a.Run(ctx) })
 	}

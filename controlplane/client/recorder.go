@@ -23,6 +23,11 @@ const (
 	recorderQueue   = 1000 // events that wait to be written; more are dropped
 	recorderRetries = 12   // attempts where the server cannot be reached
 	recorderPause   = 5 * time.Second
+
+	// What a recorder remembers of, to count up what is alike. A component of one
+	// host speaks of the objects of that host; upstream's 4,096 are for all of a
+	// cluster, and take some megabytes.
+	recallHost = 512
 )
 
 // Recorder writes events (v1 Event) about objects. Similar events are
@@ -46,12 +51,24 @@ type Recorder struct {
 
 // NewRecorder returns a recorder for a component of a host. It starts nothing.
 func NewRecorder(c Writer, component, host string) *Recorder {
+	recall := record.CorrelatorOptions{Clock: clock.RealClock{}}
+	if host != "" {
+		recall.LRUCacheSize = recallHost
+	}
 	return &Recorder{
 		client:     c,
 		source:     corev1.EventSource{Component: component, Host: host},
-		correlator: record.NewEventCorrelator(clock.RealClock{}),
+		correlator: record.NewEventCorrelatorWithOptions(recall),
 		queue:      make(chan *corev1.Event, recorderQueue),
 	}
+}
+
+// Of returns a recorder for the same component of another host, of which there are
+// many in one process: they share what they remember of.
+func (r *Recorder) Of(host string) *Recorder {
+	source := r.source
+	source.Host = host
+	return &Recorder{client: r.client, source: source, correlator: r.correlator, queue: make(chan *corev1.Event, recorderQueue), Log: r.Log}
 }
 
 // Event records that something happened to an object. The type is

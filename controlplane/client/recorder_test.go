@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	goruntime "runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/schema"
 )
@@ -134,4 +136,43 @@ func TestServerAway(t *testing.T) {
 func TestNoRecorder(*testing.T) {
 	var r *Recorder
 	r.Eventf(podNamed("p"), corev1.EventTypeNormal, "Started", "m")
+}
+
+// What a node remembers of its events is bounded by what a node has, and recorders
+// of many hosts in one process remember together: each still counts its own up.
+func TestWhatARecorderRemembers(t *testing.T) {
+	heap := func() uint64 {
+		goruntime.GC()
+		var m goruntime.MemStats
+		goruntime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	grown := func(r *Recorder, n int) int64 {
+		before := heap()
+		for i := range n {
+			ref := corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: fmt.Sprint("p-", i), UID: types.UID(fmt.Sprint("uid-", i))}
+			if _, err := r.correlator.EventCorrelate(r.newEvent(ref, corev1.EventTypeNormal, "Started", "Started container main")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after := int64(heap()) - int64(before)
+		goruntime.KeepAlive(r)
+		return after
+	}
+	if n := grown(NewRecorder(nil, "kubelet", "n1"), 5000); n > 2<<20 {
+		t.Errorf("a node remembers %d KiB of its events", n>>10)
+	}
+	shared := NewRecorder(nil, "kubelet", "")
+	one, two := shared.Of("n1"), shared.Of("n2")
+	if one.correlator != two.correlator {
+		t.Error("each remembers by itself")
+	}
+	for _, r := range []*Recorder{one, two} {
+		for i := range 2 {
+			got, err := r.correlator.EventCorrelate(r.newEvent(ReferenceTo(podNamed("p")), corev1.EventTypeNormal, "Pulled", "x"))
+			if err != nil || got.Event.Count != int32(i+1) || got.Event.Source.Host != r.source.Host {
+				t.Errorf("event %d of %s: count %d of host %q, %v", i, r.source.Host, got.Event.Count, got.Event.Source.Host, err)
+			}
+		}
+	}
 }

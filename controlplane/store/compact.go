@@ -24,7 +24,7 @@ func (s *Store) compactLoop(ctx context.Context) error {
 			s.forgetEncodings()
 			for _, sl := range s.keys.Load().slots {
 				if sl != nil {
-					sl.log.trim(now.Add(-s.cfg.EventAge))
+					sl.log.trim(now, s.cfg.EventAge)
 				}
 			}
 		case <-history.C:

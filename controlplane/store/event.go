@@ -90,6 +90,25 @@ func (e *Event) frame(encoding int, t EventType, encode func() []byte) []byte {
 	return b
 }
 
+// forget drops what was encoded for watchers, who have it by now, and of states
+// that are no more. The state that is there now is forgotten with its table.
+func (e *Event) forget() {
+	for i := range e.frames {
+		for j := range e.frames[i] {
+			if e.frames[i][j].Load() != nil {
+				e.frames[i][j].Store(nil)
+			}
+		}
+	}
+	e.gone.Store(nil)
+	if e.Prev != nil {
+		e.Prev.forget()
+	}
+	if e.Type == Deleted {
+		e.Item.forget()
+	}
+}
+
 // JSONFrame writes one line of a JSON watch around an encoded object.
 func JSONFrame(t EventType, object []byte) []byte {
 	b := make([]byte, 0, len(object)+len(t)+24)

@@ -81,9 +81,14 @@ func (l *eventLog) droppable(n int) int {
 	return n
 }
 
-// trim drops events older than a time, so that an idle resource does not hold
-// old objects for ever.
-func (l *eventLog) trim(before time.Time) {
+// frameAge is how long the encodings of an event are kept for watchers: they get
+// it in milliseconds, and whoever comes later encodes it again.
+const frameAge = 10 * time.Second
+
+// trim drops events that are older than an age, so that an idle resource does not
+// hold old objects for ever, and the encodings of those that stay.
+func (l *eventLog) trim(now time.Time, age time.Duration) {
+	before := now.Add(-age)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
@@ -96,6 +101,11 @@ func (l *eventLog) trim(before time.Time) {
 		}
 	}
 	l.drop(n)
+	for _, e := range l.events {
+		if now.Sub(e.when) >= frameAge {
+			e.forget()
+		}
+	}
 }
 
 // drop forgets the oldest n events. Others still read the old slice.

@@ -222,7 +222,7 @@ func TestFollowGetsAll(t *testing.T) {
 	}
 	defer w.Stop()
 	floodConfigMaps(t, s, 40)
-	s.keys.Load().find(configMaps).log.trim(time.Now().Add(time.Hour))
+	s.keys.Load().find(configMaps).log.trim(time.Now().Add(time.Hour), 0)
 	if err := start.until(w, s.Version()); err != nil || start.n != 400 {
 		t.Errorf("got %d of 400 events: %v", start.n, err)
 	}
