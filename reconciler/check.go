@@ -33,9 +33,11 @@ type World struct {
 	Unreadable func(*schema.Resource) bool
 	// expect is told what is about to be planned; nil: nobody needs to know.
 	expect func(context.Context, []render.Head) error
-	// touched are the objects that may not be live, or not as they were left.
-	// nil: any may, and all are looked at.
+	// touched are the objects that may not be live, or not as they were left;
+	// false: others may too. nil: any may.
 	touched func() ([]render.Ref, bool)
+	// sweep has all objects looked for, and not only those that were touched.
+	sweep bool
 }
 
 // Check says what is wrong with a tree by itself, without a cluster: all of

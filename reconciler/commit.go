@@ -109,15 +109,18 @@ func (r *Reconciler) applied() string {
 func (r *Reconciler) worldOf(failed *v1alpha1.Commit) World {
 	w := r.world()
 	w.AllowDeletes, w.expect = failed != nil, r.watch.expect
-	if time.Since(r.swept) >= sweepEvery {
-		return w
-	}
+	w.sweep = time.Since(r.swept) >= sweepEvery
 	w.touched = func() ([]render.Ref, bool) {
 		out, ok := r.watch.touched()
-		out = slices.AppendSeq(out, maps.Keys(r.dirty))
-		return slices.AppendSeq(out, maps.Keys(r.held)), ok
+		return append(out, r.unsettled()...), ok
 	}
 	return w
+}
+
+// unsettled are the objects that were touched and are not put back yet, and
+// those that wait.
+func (r *Reconciler) unsettled() []render.Ref {
+	return slices.AppendSeq(slices.Collect(maps.Keys(r.dirty)), maps.Keys(r.held))
 }
 
 // sweepEvery is how often a commit has all declared objects looked for.

@@ -94,10 +94,12 @@ func (e *evaluator) evaluate(ctx context.Context, t render.Tree, keep func(*rend
 	given := o.Kinds // of the cluster, for who plans from outside
 	o.Memory = &e.memory
 	o.Kinds = func(gvk kschema.GroupVersionKind) *schema.Resource {
-		if r := ks.find(gvk); r != nil || given == nil {
-			return r
+		if given != nil {
+			if r := given(gvk); r != nil {
+				return r // by which the cluster's objects and inventories are found
+			}
 		}
-		return given(gvk)
+		return ks.find(gvk)
 	}
 	before := e.remembered()
 	scan, err := render.Read(t, o)

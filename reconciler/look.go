@@ -105,12 +105,12 @@ func agrees(e *evaluated, before *plan.Inventories, path string) bool {
 // needs. Rest stands for the others; nil: there are none.
 func (ev *evaluation) look(ctx context.Context, w World) (*plan.Inventories, []plan.Unit, *plan.Rest, error) {
 	var touched []render.Ref
-	some := w.touched != nil && len(ev.left) == 0
-	if some {
+	some := false
+	if w.touched != nil {
 		touched, some = w.touched()
 	}
-	if !some {
-		return ev.lookAtAll(ctx, w)
+	if !some || w.sweep || len(ev.left) > 0 {
+		return ev.lookAtAll(ctx, w, touched)
 	}
 	before, open := ev.by.open.settle(ev.evaluated, w)
 	paths := make(map[string]bool, len(open)) // and whether the manifests are read whatever is live
@@ -178,12 +178,19 @@ func (ev *evaluation) except(paths map[string]bool) iter.Seq[*render.Head] {
 	}
 }
 
-// lookAtAll has the plan look at every unit.
-func (ev *evaluation) lookAtAll(ctx context.Context, w World) (*plan.Inventories, []plan.Unit, *plan.Rest, error) {
+// lookAtAll has the plan look at every unit. The manifests of those that were
+// touched are read: that their objects are live is not enough.
+func (ev *evaluation) lookAtAll(ctx context.Context, w World, touched []render.Ref) (*plan.Inventories, []plan.Unit, *plan.Rest, error) {
 	before := ev.by.open.inventories(w)
 	if w.expect != nil {
 		if err := w.expect(ctx, ev.kept()); err != nil {
 			return nil, nil, nil, err
+		}
+	}
+	read := map[*unit]bool{}
+	for _, ref := range touched {
+		for u := range ev.owners(ref) {
+			read[u] = true
 		}
 	}
 	units := make([]plan.Unit, 0, ev.units.Len())
@@ -193,7 +200,7 @@ func (ev *evaluation) lookAtAll(ctx context.Context, w World) (*plan.Inventories
 			continue
 		}
 		out := u.desired(ev.fields(u))
-		if plan.Stale(&out, before.Unit(u.Path), w.Live) {
+		if read[u] || plan.Stale(&out, before.Unit(u.Path), w.Live) {
 			load = append(load, u)
 		}
 		units = append(units, out)

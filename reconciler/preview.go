@@ -7,6 +7,7 @@ import (
 
 	"github.com/writ-os/writ/reconciler/apply"
 	"github.com/writ-os/writ/reconciler/plan"
+	"github.com/writ-os/writ/reconciler/render"
 )
 
 // Preview is what the reconciler would do with a commit, decided by the code
@@ -24,7 +25,13 @@ func (r *Reconciler) Preview(ctx context.Context, src Source, c Commit) (*plan.P
 		return nil, wrap("read tree", err)
 	}
 	w := r.world()
-	w.touched = r.watch.touched
+	w.touched = func() ([]render.Ref, bool) {
+		out, ok := r.watch.touched()
+		if open := r.open.Load(); open != nil {
+			out = append(out, *open...)
+		}
+		return out, ok
+	}
 	p, ev, err := r.eval.plan(ctx, t, c, w, false)
 	if err == nil && len(p.Findings) > 0 {
 		p.Findings, err = r.withDenied(ctx, w, ev, p.Findings)

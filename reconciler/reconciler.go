@@ -90,6 +90,9 @@ type Reconciler struct {
 	replan  chan struct{}
 	// shadowed says that other repositories declare objects of this one.
 	shadowed atomic.Bool
+	// open are the objects that are not settled, for those who preview a commit;
+	// nil: all are.
+	open atomic.Pointer[[]render.Ref]
 
 	// Only the goroutine of Run touches these.
 	commit  *v1alpha1.Commit // that is applied, as last stored
@@ -166,6 +169,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		if err := r.step(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
+		r.publish()
 		now := time.Now()
 		effect := event || head != r.head || commit != r.commit || healed != len(r.dirty)
 		wake, held := guard.Next(now, now.Add(r.wait(now)), effect)
@@ -174,6 +178,16 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		}
 		timer.Reset(wake.Sub(now))
 	}
+}
+
+// publish tells previews what is not settled.
+func (r *Reconciler) publish() {
+	var open *[]render.Ref
+	if len(r.dirty)+len(r.held) > 0 {
+		refs := r.unsettled()
+		open = &refs
+	}
+	r.open.Store(open)
 }
 
 // step does what is due: the head, then drift, then the status.

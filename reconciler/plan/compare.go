@@ -158,6 +158,9 @@ func appendChange(changes []change, p fieldpath.Path, old, new value.Value, unde
 	if n := len(changes); n > 0 && under(p, changes[n-1].path) || old == nil && new == nil {
 		return changes
 	}
+	if hollow(old) && hollow(new) {
+		return changes // the store keeps an empty list as none
+	}
 	if undeclared {
 		if old == nil {
 			return changes // already gone
@@ -167,6 +170,12 @@ func appendChange(changes []change, p fieldpath.Path, old, new value.Value, unde
 		}
 	}
 	return append(changes, change{p.Copy(), old, new})
+}
+
+// hollow says whether a value is a list or a map without anything in it, or
+// null, as which such a one may be written.
+func hollow(v value.Value) bool {
+	return v != nil && (v.IsNull() || v.IsList() && v.AsList().Length() == 0 || v.IsMap() && v.AsMap().Length() == 0)
 }
 
 func under(p, above fieldpath.Path) bool {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -39,28 +40,43 @@ func changes(s *v1alpha1.CommitStatus, p *plan.Plan) {
 // others enters later.
 func Continued(c, before *v1alpha1.Commit) {
 	s, b := &c.Status, &before.Status
-	forget(s, b.Changes)
+	again := forget(s, b)
 	s.Created, s.Updated, s.Deleted = s.Created+b.Created, s.Updated+b.Updated, s.Deleted+b.Deleted
-	s.Unchanged = max(0, s.Unchanged-b.Created-b.Updated)
+	s.Unchanged = max(0, s.Unchanged+again-b.Created-b.Updated)
 	s.Changes = append(append([]v1alpha1.CommitChange{}, b.Changes...), s.Changes...)
 	if n := len(s.Changes) - maxChanges; n > 0 {
 		s.Changes, s.ChangesOmitted = s.Changes[:maxChanges], s.ChangesOmitted+int32(n)
 	}
 	s.ChangesOmitted += b.ChangesOmitted
+	s.Consequences = append(slices.DeleteFunc(s.Consequences, func(q v1alpha1.CommitConsequence) bool { return slices.Contains(b.Consequences, q) }), b.Consequences...)
+	slices.SortStableFunc(s.Consequences, func(x, y v1alpha1.CommitConsequence) int { return strings.Compare(x.Object, y.Object) })
 	s.SeenTime, s.RenderedTime, s.PlannedTime, s.AppliedTime = b.SeenTime, b.RenderedTime, b.PlannedTime, b.AppliedTime
 }
 
 // forget takes out of a step what an earlier one has told of already: it
-// counted what waited.
-func forget(s *v1alpha1.CommitStatus, told []v1alpha1.CommitChange) {
+// counted what waited. It returns how many of the declared objects those are.
+//
+// Of what an earlier step did only the first changes are at hand. Where some
+// were left out, all that the step does to objects that it does not declare
+// besides is taken for told.
+func forget(s, told *v1alpha1.CommitStatus) (again int32) {
 	counts := map[string]*int32{string(plan.Create): &s.Created, string(plan.Update): &s.Updated, string(plan.Replace): &s.Updated, string(plan.Delete): &s.Deleted}
+	fresh := s.Objects - told.Objects
 	s.Changes = slices.DeleteFunc(s.Changes, func(c v1alpha1.CommitChange) bool {
-		before := slices.ContainsFunc(told, func(t v1alpha1.CommitChange) bool { return t.Action == c.Action && t.Object == c.Object })
+		before := slices.ContainsFunc(told.Changes, func(t v1alpha1.CommitChange) bool { return t.Action == c.Action && t.Object == c.Object })
+		if !before && told.ChangesOmitted > 0 {
+			before = fresh <= 0
+			fresh--
+		}
 		if n := counts[c.Action]; before && n != nil {
 			*n--
+			if c.Action != string(plan.Delete) {
+				again++
+			}
 		}
 		return before
 	})
+	return again
 }
 
 func change(o *plan.Op) v1alpha1.CommitChange {

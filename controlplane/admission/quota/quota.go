@@ -80,9 +80,11 @@ func (p *Plugin) Validate(ctx context.Context, a *registry.Attributes) error {
 		return forbidden(a, err)
 	}
 	store, ok := a.Cluster.(Store)
-	if !ok || a.DryRun {
+	if !ok {
 		return nil
 	}
+	// Of a dry run too, which stores nothing: the next write of the transaction
+	// has to see what this one takes.
 	for _, q := range charged {
 		store.Put(ctx, schema.ResourceFor[*corev1.ResourceQuota](), q)
 	}
