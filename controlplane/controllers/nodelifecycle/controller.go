@@ -1,7 +1,8 @@
 // Package nodelifecycle notices nodes that have fallen silent, and says so in
 // their conditions, in taints, and in the readiness of their pods.
 //
-// Watches Nodes and their Leases, and reads Pods by node.
+// Watches Nodes, their Leases, and Pods that say they serve on a node that does
+// not.
 // Owns the taints node.kubernetes.io/* that follow from conditions, the Ready
 // condition of nodes that no longer report, and the Ready condition of the
 // pods of nodes that are not ready. Eviction is tainteviction's affair.
@@ -28,7 +29,8 @@ import (
 const (
 	DefaultGrace        = 40 * time.Second // silence after which a node is Unknown
 	DefaultStartupGrace = 60 * time.Second // the same for one that never reported
-	monitorPeriod       = 5 * time.Second
+	// turnLook is how often a node looks that waits for its turn to be tainted.
+	turnLook = 5 * time.Second
 	// tainting one more node for eviction waits so long: a mistake that makes
 	// nodes look dead must not empty a cluster at once.
 	evictionInterval = 10 * time.Second
@@ -48,6 +50,7 @@ type Controller struct {
 	mu        sync.Mutex
 	heard     map[string]sign // by node
 	lastTaint time.Time
+	alive     map[string]bool // the nodes of which the last event says that they are not silent
 }
 
 // sign is the last sign of life of a node, and when we, by our own clock, first
@@ -67,19 +70,25 @@ func New(cfg Config) *Controller {
 	if cfg.StartupGrace == 0 {
 		cfg.StartupGrace = DefaultStartupGrace
 	}
-	return &Controller{cfg: cfg, heard: map[string]sign{}}
+	return &Controller{cfg: cfg, heard: map[string]sign{}, alive: map[string]bool{}}
 }
 
 var _ controller.Reconciler = (*Controller)(nil)
 
 // Watches says which events wake which nodes. A lease that is renewed is noted
-// and wakes nobody: each look at a node arranges for the next.
+// and wakes nobody: each look at a node that is not silent arranges for the next.
+// A silent one is woken by what may change something for it: its own Node, its
+// pods, and the first of all nodes to speak again.
 func (c *Controller) Watches() []controller.Watch {
 	return []controller.Watch{
 		{Resource: schema.ResourceFor[*corev1.Node](), Map: func(ev client.Event) []schema.Key {
 			c.announce(ev)
+			if c.turned(ev) {
+				return c.everybody(ev.Object)
+			}
 			return []schema.Key{schema.KeyOf(ev.Object)}
 		}},
+		{Resource: schema.ResourceFor[*corev1.Pod](), Map: c.wakeByPod},
 		{Resource: schema.ResourceFor[*coordinationv1.Lease](), Map: func(ev client.Event) []schema.Key {
 			if ev.Object.GetNamespace() == corev1.NamespaceNodeLease && ev.Type != client.Deleted {
 				c.renewed(ev.Object.(*coordinationv1.Lease))
@@ -87,6 +96,49 @@ func (c *Controller) Watches() []controller.Watch {
 			return nil
 		}},
 	}
+}
+
+// turned notes whether a node is silent, and says whether from now on all are, or
+// no longer all: that decides about each of them.
+func (c *Controller) turned(ev client.Event) bool {
+	node := ev.Object.(*corev1.Node)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := len(c.alive) == 0
+	if ev.Type == client.Deleted || isSilent(node) {
+		delete(c.alive, node.Name)
+	} else {
+		c.alive[node.Name] = true
+	}
+	return before != (len(c.alive) == 0)
+}
+
+// everybody are all nodes, with one that the cache may not show.
+func (c *Controller) everybody(one schema.Object) []schema.Key {
+	keys := []schema.Key{schema.KeyOf(one)}
+	for _, o := range c.cfg.Cache.List(schema.ResourceFor[*corev1.Node](), "") {
+		if o.GetName() != one.GetName() {
+			keys = append(keys, schema.KeyOf(o))
+		}
+	}
+	return keys
+}
+
+// wakeByPod wakes a node that is not ready when one of its pods says it serves.
+func (c *Controller) wakeByPod(ev client.Event) []schema.Key {
+	p := ev.Object.(*corev1.Pod)
+	if ev.Type == client.Deleted || p.Spec.NodeName == "" || !isReady(p) {
+		return nil
+	}
+	key := schema.Key{Name: p.Spec.NodeName}
+	node, ok := client.Cached[*corev1.Node](c.cfg.Cache, key)
+	if !ok {
+		return nil
+	}
+	if r := readyCondition(node); r == nil || r.Status == corev1.ConditionTrue {
+		return nil
+	}
+	return []schema.Key{key}
 }
 
 // announce records that nodes come and go.
@@ -136,8 +188,8 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 	if err != nil {
 		return controller.Result{}, err
 	}
-	if later {
-		p.again = min(p.again, monitorPeriod)
+	if later && (p.again == 0 || p.again > turnLook) {
+		p.again = turnLook
 	}
 	if err := c.markPods(ctx, node, s); err != nil {
 		return controller.Result{}, err
@@ -219,7 +271,7 @@ func (c *Controller) taint(ctx context.Context, node *corev1.Node, now time.Time
 // cut off, and nothing is evicted.
 func (c *Controller) allSilent() bool {
 	for _, o := range c.cfg.Cache.List(schema.ResourceFor[*corev1.Node](), "") {
-		if r := readyCondition(o.(*corev1.Node)); r == nil || r.Status == corev1.ConditionTrue {
+		if !isSilent(o.(*corev1.Node)) {
 			return false
 		}
 	}

@@ -137,6 +137,49 @@ func TestAllSilent(t *testing.T) {
 	})
 }
 
+// A silent node is not looked at for nothing, and what changes something for it
+// is acted on at once: a pod that says it serves, a node that speaks again.
+func TestSilentNodeIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := client.NewFake(node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue), runningPod("p", "a"))
+		watchOver(t, f)
+		time.Sleep(time.Hour + time.Second)
+		if got := taintsOf(get(t, f, "a")); got != "node.kubernetes.io/unreachable:NoSchedule " {
+			t.Fatalf("taints while all are silent: %s", got)
+		}
+		key := schema.Key{Namespace: "default", Name: "p"}
+		serving := func() corev1.ConditionStatus {
+			synctest.Wait()
+			p, _ := client.Cached[*corev1.Pod](f.Cache(), key)
+			return p.Status.Conditions[0].Status
+		}
+		p, _ := client.Cached[*corev1.Pod](f.Cache(), key)
+		again := p.DeepCopy()
+		again.Status.Conditions[0].Status = corev1.ConditionTrue
+		if _, err := client.UpdateStatus(t.Context(), f, again); err != nil {
+			t.Fatal(err)
+		}
+		if got := serving(); got != corev1.ConditionFalse {
+			t.Errorf("a pod of a silent node serves: %s", got)
+		}
+
+		back := get(t, f, "b").DeepCopy()
+		back.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
+		if _, err := client.UpdateStatus(t.Context(), f, back); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := taintsOf(get(t, f, "a")); got != "node.kubernetes.io/unreachable:NoSchedule node.kubernetes.io/unreachable:NoExecute " {
+			t.Errorf("taints of the silent node once another speaks: %s", got)
+		}
+		time.Sleep(DefaultGrace)
+		synctest.Wait()
+		if got := taintsOf(get(t, f, "a")); got != "node.kubernetes.io/unreachable:NoSchedule " {
+			t.Errorf("taints once all are silent again: %s", got)
+		}
+	})
+}
+
 // Nodes that go silent together are tainted for eviction one in ten seconds.
 func TestEvictionIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

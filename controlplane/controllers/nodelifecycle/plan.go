@@ -11,8 +11,8 @@ import (
 
 // decision is what to do about one node.
 type decision struct {
-	node  *corev1.Node // with the conditions of silence; nil for no change
-	again time.Duration
+	node  *corev1.Node  // with the conditions of silence; nil for no change
+	again time.Duration // when it may have been silent for too long; 0 for one that has
 }
 
 // plan decides whether a node has been silent for too long.
@@ -29,7 +29,7 @@ func plan(node *corev1.Node, s sign, now time.Time, grace time.Duration) decisio
 	if !changed {
 		next = nil
 	}
-	return decision{node: next, again: monitorPeriod}
+	return decision{node: next}
 }
 
 // silent sets a condition to Unknown; false when it is already.
@@ -52,6 +52,12 @@ func silent(node *corev1.Node, t corev1.NodeConditionType, now time.Time) bool {
 		Reason: "NodeStatusNeverUpdated", Message: "Kubelet never posted node status.",
 	})
 	return true
+}
+
+// isSilent says that a node has told its state once and is not ready now.
+func isSilent(node *corev1.Node) bool {
+	r := readyCondition(node)
+	return r != nil && r.Status != corev1.ConditionTrue
 }
 
 func readyCondition(node *corev1.Node) *corev1.NodeCondition {
@@ -141,6 +147,12 @@ func ours(t corev1.Taint) bool {
 func hasEvictionTaint(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoExecute && ours(t)
+	})
+}
+
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
