@@ -88,6 +88,9 @@ type Config struct {
 	Metrics *controller.Metrics
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
+
+	// wrap returns what runs instead of a reconciler. For tests.
+	wrap func(name string, r controller.Reconciler) controller.Reconciler
 }
 
 // Certificates is the cluster's authority, as the controllers of
@@ -168,6 +171,9 @@ func (s *set) add(name string, workers int, r Reconciler) {
 		Custom(stored *schema.Resource) controller.Watch
 	}); ok {
 		cfg.Custom, cfg.Catalog = all.Custom, s.cfg.Catalog
+	}
+	if s.cfg.wrap != nil {
+		cfg.Reconciler = s.cfg.wrap(name, r)
 	}
 	s.runners = append(s.runners, controller.New(cfg))
 }

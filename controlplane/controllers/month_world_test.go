@@ -179,6 +179,9 @@ func jobs(now time.Time) []schema.Object {
 	for name, schedule := range map[string]string{"hourly": "0 * * * *", "yearly": "0 0 1 1 *", "never": "0 0 31 2 *", "wrong": "x y z", "forbids": "0 * * * *", "sleeps": "* * * * *"} {
 		c := &batchv1.CronJob{ObjectMeta: meta("default", name), Spec: batchv1.CronJobSpec{Schedule: schedule, Suspend: ptr.To(name == "sleeps"),
 			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: templateOf(name, "Never")}}}}
+		if name == "hourly" {
+			c.Spec.ConcurrencyPolicy = batchv1.ReplaceConcurrent
+		}
 		if name == "forbids" {
 			c.Spec.ConcurrencyPolicy = batchv1.ForbidConcurrent
 			c.Spec.StartingDeadlineSeconds = ptr.To(int64(100))
