@@ -196,7 +196,7 @@ func (s *set) workloads() {
 	s.add("job", 5, job.New(s.recording("job-controller")))
 	s.add("cronjob", 5, cronjob.New(s.recording("cronjob-controller")))
 	s.add("ttlafterfinished", 2, ttlafterfinished.New(s.tools))
-	s.add("poddisruption", 2, poddisruption.New(s.recording("controllermanager")))
+	s.add("poddisruption", 2, poddisruption.New(poddisruption.Config{Tools: s.recording("controllermanager"), Catalog: s.cfg.Catalog}))
 }
 
 func (s *set) network() {

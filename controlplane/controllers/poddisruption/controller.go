@@ -2,7 +2,8 @@
 // evicted now.
 //
 // Watches PodDisruptionBudgets, Pods, and the sizes of Deployments,
-// ReplicaSets, StatefulSets and ReplicationControllers. Owns the status of
+// ReplicaSets, StatefulSets, ReplicationControllers and custom resources that have
+// a scale. Owns the status of
 // PodDisruptionBudgets. It promises that a budget which it cannot count allows
 // no eviction (condition DisruptionAllowed=False, reason SyncFailed).
 package poddisruption
@@ -18,19 +19,24 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/schema"
 )
 
+// Config is everything the controller needs from outside.
+type Config struct {
+	controller.Tools // the cache holds every resource that is served
+	// Catalog is what is served. nil: the table alone.
+	Catalog *schema.Live
+}
+
 // Controller keeps the status of budgets.
-type Controller struct{ cfg controller.Tools }
+type Controller struct{ cfg Config }
 
 // New returns a controller; it starts nothing.
-func New(cfg controller.Tools) *Controller { return &Controller{cfg: cfg} }
+func New(cfg Config) *Controller { return &Controller{cfg: cfg} }
 
 var _ controller.Reconciler = (*Controller)(nil)
 
@@ -51,11 +57,7 @@ func (c *Controller) Watches() []controller.Watch {
 		if ev.Old != nil && ev.Type == client.Modified && sizeOf(ev.Old) == sizeOf(ev.Object) {
 			return nil
 		}
-		var keys []schema.Key
-		for _, b := range client.CachedList[*policyv1.PodDisruptionBudget](c.cfg.Cache, ev.Object.GetNamespace()) {
-			keys = append(keys, schema.KeyOf(b))
-		}
-		return keys
+		return c.budgets(ev.Object.GetNamespace())
 	}
 	return []controller.Watch{
 		{Resource: schema.ResourceFor[*policyv1.PodDisruptionBudget]()},
@@ -67,6 +69,14 @@ func (c *Controller) Watches() []controller.Watch {
 	}
 }
 
+// budgets are those of a namespace.
+func (c *Controller) budgets(namespace string) (keys []schema.Key) {
+	for _, b := range client.CachedList[*policyv1.PodDisruptionBudget](c.cfg.Cache, namespace) {
+		keys = append(keys, schema.KeyOf(b))
+	}
+	return keys
+}
+
 // Reconcile brings the status of one budget up to date. Where it cannot be
 // counted the budget allows nothing: a number of earlier days must not let pods
 // go that nobody has counted since.
@@ -75,7 +85,7 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 	if !ok {
 		return controller.Result{}, nil
 	}
-	d, err := c.count(b)
+	d, err := c.count(ctx, b)
 	if err != nil {
 		return controller.Result{}, errors.Join(fmt.Errorf("count pods of budget %s: %w", key, err), c.write(ctx, b, failed(b, err, c.cfg.Now()), func() {
 			c.cfg.Recorder.Eventf(b, corev1.EventTypeWarning, "CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: %v", err)
@@ -98,7 +108,7 @@ func (c *Controller) announce(b *policyv1.PodDisruptionBudget, d decision) {
 }
 
 // count reads the pods of a budget and says what is true of it.
-func (c *Controller) count(b *policyv1.PodDisruptionBudget) (decision, error) {
+func (c *Controller) count(ctx context.Context, b *policyv1.PodDisruptionBudget) (decision, error) {
 	sel, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err != nil {
 		return decision{}, controller.Terminal(fmt.Errorf("read selector: %w", err))
@@ -109,7 +119,7 @@ func (c *Controller) count(b *policyv1.PodDisruptionBudget) (decision, error) {
 			pods = append(pods, p)
 		}
 	}
-	return plan(b, pods, c.sizeFor, c.cfg.Now())
+	return plan(b, pods, c.sizes(ctx), c.cfg.Now())
 }
 
 // write stores a status that is new, and tells of it.
@@ -124,62 +134,4 @@ func (c *Controller) write(ctx context.Context, b *policyv1.PodDisruptionBudget,
 		return fmt.Errorf("update status of budget %s: %w", schema.KeyOf(b), err)
 	}
 	return nil
-}
-
-// sizeFor is a scale: the set that controls a pod, and for a ReplicaSet of a
-// Deployment that.
-func (c *Controller) sizeFor(p *corev1.Pod) (types.UID, int32, error) {
-	ref := metav1.GetControllerOfNoCopy(p)
-	if ref == nil {
-		return "", 0, nil
-	}
-	key := schema.Key{Namespace: p.Namespace, Name: ref.Name}
-	var set schema.Object
-	found := false
-	switch gv, _ := apischema.ParseGroupVersion(ref.APIVersion); gv.Group + "/" + ref.Kind {
-	case "apps/ReplicaSet":
-		var rs *appsv1.ReplicaSet
-		if rs, found = client.Cached[*appsv1.ReplicaSet](c.cfg.Cache, key); found && rs.UID == ref.UID {
-			if d, ok := c.deploymentOf(rs); ok {
-				return d.UID, sizeOf(d), nil
-			}
-		}
-		set = rs
-	case "apps/StatefulSet":
-		set, found = client.Cached[*appsv1.StatefulSet](c.cfg.Cache, key)
-	case "/ReplicationController":
-		set, found = client.Cached[*corev1.ReplicationController](c.cfg.Cache, key)
-	}
-	if !found || set.GetUID() != ref.UID {
-		return "", 0, fmt.Errorf("found no controllers for pod %q", p.Name)
-	}
-	return ref.UID, sizeOf(set), nil
-}
-
-func (c *Controller) deploymentOf(rs *appsv1.ReplicaSet) (*appsv1.Deployment, bool) {
-	owner := metav1.GetControllerOfNoCopy(rs)
-	if owner == nil || owner.Kind != "Deployment" {
-		return nil, false
-	}
-	d, ok := client.Cached[*appsv1.Deployment](c.cfg.Cache, schema.Key{Namespace: rs.Namespace, Name: owner.Name})
-	return d, ok && d.UID == owner.UID
-}
-
-// sizeOf is how many pods a set is to have.
-func sizeOf(set schema.Object) int32 {
-	var n *int32
-	switch s := set.(type) {
-	case *appsv1.Deployment:
-		n = s.Spec.Replicas
-	case *appsv1.ReplicaSet:
-		n = s.Spec.Replicas
-	case *appsv1.StatefulSet:
-		n = s.Spec.Replicas
-	case *corev1.ReplicationController:
-		n = s.Spec.Replicas
-	}
-	if n == nil {
-		return 1
-	}
-	return *n
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
@@ -54,15 +55,23 @@ func statusOf(t *testing.T, f *client.Fake) policyv1.PodDisruptionBudgetStatus {
 	return b.Status
 }
 
+// tableOnly is a controller that knows no custom resources.
+func tableOnly(t controller.Tools) *Controller { return New(Config{Tools: t}) }
+
 // A budget that cannot be counted allows nothing, and says why; it is right
 // again as soon as it can be.
 func TestFailsClosed(t *testing.T) {
-	for _, set := range []string{"StatefulSet", "ReplicaSet", "Job"} {
+	for set, why := range map[string]string{
+		"StatefulSet": `found no controllers for pod "db-0"`,
+		"ReplicaSet":  `found no controllers for pod "db-0"`,
+		"Job":         `no matches for kind "Job" in version "apps/v1"`,
+		"DaemonSet":   `daemonsets.apps does not implement the scale subresource`,
+	} {
 		t.Run(set, func(t *testing.T) {
-			controllertest.Bubble(t, New, func(_ context.Context, f *client.Fake) {
+			controllertest.Bubble(t, tableOnly, func(_ context.Context, f *client.Fake) {
 				s := statusOf(t, f)
 				cond := meta.FindStatusCondition(s.Conditions, policyv1.DisruptionAllowedCondition)
-				if s.DisruptionsAllowed != 0 || cond == nil || cond.Status != metav1.ConditionFalse || cond.Reason != policyv1.SyncFailedReason || cond.Message != `found no controllers for pod "db-0"` {
+				if s.DisruptionsAllowed != 0 || cond == nil || cond.Status != metav1.ConditionFalse || cond.Reason != policyv1.SyncFailedReason || cond.Message != why {
 					t.Errorf("allows %d, condition %+v", s.DisruptionsAllowed, cond)
 				}
 				if set != "StatefulSet" {
@@ -86,7 +95,7 @@ func TestFailsClosed(t *testing.T) {
 // Pods that nothing controls are no error: they are not expected, but count as
 // healthy, beside those of sets.
 func TestUnmanagedPods(t *testing.T) {
-	controllertest.Bubble(t, New, func(_ context.Context, f *client.Fake) {
+	controllertest.Bubble(t, tableOnly, func(_ context.Context, f *client.Fake) {
 		if s := statusOf(t, f); s.ExpectedPods != 0 || s.DisruptionsAllowed != 0 || s.CurrentHealthy != 4 || s.Conditions[0].Reason != policyv1.InsufficientPodsReason {
 			t.Errorf("alone: %+v", s)
 		}
