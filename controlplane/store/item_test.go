@@ -68,9 +68,9 @@ func TestForgetFrames(t *testing.T) {
 	}
 	held := func() (n int) {
 		for _, e := range log.events {
-			for _, frames := range e.frames {
-				for i := range frames {
-					if frames[i].Load() != nil {
+			for v := range e.frames {
+				for i := range e.frames[v] {
+					if e.frames[v][i].Load() != nil {
 						n++
 					}
 				}
