@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
@@ -43,6 +44,13 @@ func TestLateReport(t *testing.T) {
 		{"bound during the write", func(w *writer, f *client.Fake, _ *corev1.Pod) {
 			w.cfg.Client = &meanwhile{Interface: f, do: func() { bind(f, "late") }}
 		}},
+		{"bound at the very write", func(w *writer, f *client.Fake, _ *corev1.Pod) {
+			w.cfg.Client = &meanwhile{Interface: f, do: func() { bind(f, "late") }, atWrite: true}
+		}},
+		{"bound, and the cache does not show it", func(w *writer, f *client.Fake, p *corev1.Pod) {
+			w.cfg.Cache = client.NewFake(p.DeepCopy()).Cache()
+			bind(f, "late")
+		}},
 		{"ended", func(_ *writer, f *client.Fake, p *corev1.Pod) {
 			none := int64(0)
 			if err := f.Delete(context.Background(), podResource, schema.KeyOf(p), client.DeleteOptions{GracePeriodSeconds: &none}); err != nil {
@@ -54,8 +62,10 @@ func TestLateReport(t *testing.T) {
 			f := client.NewFake(pod("late"), pod("victim", on("a")))
 			late, _ := client.Cached[*corev1.Pod](f.Cache(), schema.Key{Namespace: "shop", Name: "late"})
 			victim, _ := client.Cached[*corev1.Pod](f.Cache(), schema.Key{Namespace: "shop", Name: "victim"})
-			w := newWriter(Config{Client: f, Cache: f.Cache(), Recorder: silent{}, Log: slog.New(slog.DiscardHandler)}, func(any) {})
+			events := &recorder{}
+			w := newWriter(Config{Client: f, Cache: f.Cache(), Recorder: events, Log: slog.New(slog.DiscardHandler)}, func(any) {})
 			c.set(w, f, late)
+			shown := w.waits(late)
 			r := report{pod: late, message: "no", changed: true, preemption: preemption{node: newNode("a"), victims: []*corev1.Pod{victim}}}
 			w.report(r)
 			for w.reportOne(t.Context()) {
@@ -66,20 +76,68 @@ func TestLateReport(t *testing.T) {
 			if p, ok := client.Cached[*corev1.Pod](f.Cache(), schema.KeyOf(late)); ok && (condition(p).Status == corev1.ConditionFalse || p.Status.NominatedNodeName != "") {
 				t.Errorf("condition %+v, nominated to %q", condition(p), p.Status.NominatedNodeName)
 			}
+			if !shown && len(events.events) > 0 {
+				t.Errorf("of a pod that is known to wait no more: %q", events.events)
+			}
 		})
 	}
 }
 
-// meanwhile does something once between a read and the write after it.
+// A pod that gets its node while others leave for it lets the rest of them stay.
+func TestPlacedWhileVictimsLeave(t *testing.T) {
+	f := client.NewFake(pod("late"), pod("first", on("a")), pod("second", on("a")))
+	get := func(name string) *corev1.Pod {
+		p, _ := client.Cached[*corev1.Pod](f.Cache(), schema.Key{Namespace: "shop", Name: name})
+		return p
+	}
+	place := &leaving{Interface: f, do: func() {
+		next := get("late").DeepCopy()
+		next.Spec.NodeName = "b"
+		f.Put(next)
+	}}
+	w := newWriter(Config{Client: place, Cache: f.Cache(), Recorder: silent{}, Log: slog.New(slog.DiscardHandler)}, func(any) {})
+	w.report(report{pod: get("late"), message: "no", changed: true, preemption: preemption{node: newNode("a"), victims: []*corev1.Pod{get("first"), get("second")}}})
+	for w.reportOne(t.Context()) {
+	}
+	if get("first").DeletionTimestamp == nil {
+		t.Error("nobody was asked to leave")
+	}
+	if p := get("second"); p.DeletionTimestamp != nil || len(p.Status.Conditions) > 0 {
+		t.Errorf("the second was asked to leave for a pod that has its node: %+v", p.Status.Conditions)
+	}
+}
+
+// leaving does something after each deletion.
+type leaving struct {
+	client.Interface
+	do func()
+}
+
+func (l *leaving) Delete(ctx context.Context, r *schema.Resource, key schema.Key, d client.DeleteOptions) error {
+	err := l.Interface.Delete(ctx, r, key, d)
+	l.do()
+	return err
+}
+
+// meanwhile does something once between a read and the write after it, as early
+// or as late as can be.
 type meanwhile struct {
 	client.Interface
-	do   func()
-	done atomic.Bool
+	do      func()
+	atWrite bool
+	done    atomic.Bool
+}
+
+func (m *meanwhile) Patch(ctx context.Context, r *schema.Resource, key schema.Key, t types.PatchType, data []byte, o client.WriteOptions) (schema.Object, error) {
+	if m.atWrite && m.done.CompareAndSwap(false, true) {
+		m.do()
+	}
+	return m.Interface.Patch(ctx, r, key, t, data, o)
 }
 
 func (m *meanwhile) Get(ctx context.Context, r *schema.Resource, key schema.Key) (schema.Object, error) {
 	o, err := m.Interface.Get(ctx, r, key)
-	if m.done.CompareAndSwap(false, true) {
+	if !m.atWrite && m.done.CompareAndSwap(false, true) {
 		m.do()
 	}
 	return o, err
