@@ -29,7 +29,8 @@ import (
 const (
 	DefaultGrace        = 40 * time.Second // silence after which a node is Unknown
 	DefaultStartupGrace = 60 * time.Second // the same for one that never reported
-	// turnLook is how often a node looks that waits for its turn to be tainted.
+	// turnLook is how often a node looks at least that waits for its turn to be
+	// tainted.
 	turnLook = 5 * time.Second
 	// tainting one more node for eviction waits so long: a mistake that makes
 	// nodes look dead must not empty a cluster at once.
@@ -184,12 +185,12 @@ func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.
 		}
 		node = updated
 	}
-	later, err := c.taint(ctx, node, now)
+	turn, err := c.taint(ctx, node, now)
 	if err != nil {
 		return controller.Result{}, err
 	}
-	if later && (p.again == 0 || p.again > turnLook) {
-		p.again = turnLook
+	if turn > 0 && (p.again == 0 || p.again > turn) {
+		p.again = turn
 	}
 	if err := c.markPods(ctx, node, s); err != nil {
 		return controller.Result{}, err
@@ -237,34 +238,35 @@ func (c *Controller) listen(node *corev1.Node, now time.Time) sign {
 	return s
 }
 
-// taint keeps the taints that follow from conditions. later says that the node
-// waits for its turn to be tainted for eviction.
-func (c *Controller) taint(ctx context.Context, node *corev1.Node, now time.Time) (later bool, err error) {
+// taint keeps the taints that follow from conditions. turn is when to look again
+// whether it is the node's turn to be tainted for eviction; 0 for one that does not
+// wait for it.
+func (c *Controller) taint(ctx context.Context, node *corev1.Node, now time.Time) (turn time.Duration, err error) {
 	next := node.DeepCopy()
 	next.Spec.Taints = taints(node, true, now)
 	giveBack := func() {}
 	if hasEvictionTaint(next) {
 		may := !c.allSilent()
 		if may && !hasEvictionTaint(node) {
-			giveBack, may = c.takeTurn(now)
-			later = !may
+			giveBack, turn = c.takeTurn(now)
+			may = turn == 0
 		}
 		if !may {
 			next.Spec.Taints = taints(node, false, now)
 		}
 	}
 	if apiequality.Semantic.DeepEqual(node.Spec.Taints, next.Spec.Taints) {
-		return later, nil
+		return turn, nil
 	}
 	_, err = client.Update(ctx, c.cfg.Client, next, client.WriteOptions{})
 	if err == nil {
-		return later, nil
+		return turn, nil
 	}
 	giveBack() // the turn was for nothing: another node, or this one again, may have it
 	if apierrors.IsNotFound(err) {
-		return later, nil
+		return turn, nil
 	}
-	return later, fmt.Errorf("taint node %s: %w", node.Name, err)
+	return turn, fmt.Errorf("taint node %s: %w", node.Name, err)
 }
 
 // allSilent says that no node at all is ready: then it is rather us who are
@@ -278,14 +280,15 @@ func (c *Controller) allSilent() bool {
 	return true
 }
 
-// takeTurn lets one more node be tainted for eviction, if it is time for one.
-// Who has not used the turn gives it back.
-func (c *Controller) takeTurn(now time.Time) (giveBack func(), ok bool) {
+// takeTurn lets one more node be tainted for eviction, if it is time for one, and
+// says else when to ask again: when it is, but not late, as who has not used the
+// turn gives it back.
+func (c *Controller) takeTurn(now time.Time) (giveBack func(), wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.lastTaint
-	if now.Sub(before) < evictionInterval {
-		return func() {}, false
+	if left := evictionInterval - now.Sub(before); left > 0 {
+		return func() {}, min(left, turnLook)
 	}
 	c.lastTaint = now
 	return func() {
@@ -294,7 +297,7 @@ func (c *Controller) takeTurn(now time.Time) (giveBack func(), ok bool) {
 		if c.lastTaint.Equal(now) {
 			c.lastTaint = before
 		}
-	}, true
+	}, 0
 }
 
 // markPods takes the pods of a node that is not ready out of their Services.
