@@ -3,9 +3,10 @@
 //
 // Watches PodDisruptionBudgets, Pods, and the sizes of Deployments,
 // ReplicaSets, StatefulSets, ReplicationControllers and custom resources that have
-// a scale. Owns the status of
-// PodDisruptionBudgets. It promises that a budget which it cannot count allows
-// no eviction (condition DisruptionAllowed=False, reason SyncFailed).
+// a scale. Owns the status of PodDisruptionBudgets, and takes the condition
+// DisruptionTarget back from pods that were not disrupted after all. It promises
+// that a budget which it cannot count allows no eviction (condition
+// DisruptionAllowed=False, reason SyncFailed).
 package poddisruption
 
 import (
@@ -44,7 +45,7 @@ var _ controller.Reconciler = (*Controller)(nil)
 // namespace: their pods may be its own.
 func (c *Controller) Watches() []controller.Watch {
 	byPod := func(ev client.Event) []schema.Key {
-		var keys []schema.Key
+		keys := c.wakeMarked(ev)
 		for _, b := range client.CachedList[*policyv1.PodDisruptionBudget](c.cfg.Cache, ev.Object.GetNamespace()) {
 			sel, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 			if err == nil && (sel.Matches(labels.Set(ev.Object.GetLabels())) || ev.Old != nil && sel.Matches(labels.Set(ev.Old.GetLabels()))) {
@@ -81,6 +82,9 @@ func (c *Controller) budgets(namespace string) (keys []schema.Key) {
 // counted the budget allows nothing: a number of earlier days must not let pods
 // go that nobody has counted since.
 func (c *Controller) Reconcile(ctx context.Context, key schema.Key) (controller.Result, error) {
+	if pod, ok := markedOf(key); ok {
+		return c.unmark(ctx, pod)
+	}
 	b, ok := client.Cached[*policyv1.PodDisruptionBudget](c.cfg.Cache, key)
 	if !ok {
 		return controller.Result{}, nil
