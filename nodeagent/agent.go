@@ -97,7 +97,7 @@ type Config struct {
 	// NoSeccompDefault runs containers that name no seccomp profile without one.
 	NoSeccompDefault bool
 	// Held says of other loops of this node, by name, how often each was held
-	// back because it wanted to wake at once again and again, for the metrics.
+	// back because it woke itself again and again, for the metrics.
 	Held map[string]func() uint64
 	Log  *slog.Logger
 
@@ -295,7 +295,7 @@ func (a *Agent) metrics() (out []prometheus.Collector) {
 	for name, count := range held {
 		out = append(out, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "writ_loop_idle_wakes_total", ConstLabels: prometheus.Labels{"loop": name},
-			Help: "Times that a loop asked to be woken again at once though its round had no effect, and was made to wait",
+			Help: "Times that a loop was made to wait: it asked to be woken again at once though its round had no effect, or woke itself a thousand times without a pause",
 		}, func() float64 { return float64(count()) }))
 	}
 	return out

@@ -200,7 +200,7 @@ func (q *queue) get() (schema.Key, bool) {
 	delete(q.waiting, key)
 	now := time.Now()
 	q.active[key] = mark{now, m.event}
-	q.loop(key).begin(now)
+	q.loop(key).busy.Begin(now)
 	q.metrics.setDepth(len(q.order))
 	q.metrics.waited(now.Sub(m.since))
 	return key, true
@@ -213,7 +213,7 @@ func (q *queue) done(key schema.Key) {
 	now := time.Now()
 	q.metrics.worked(now.Sub(q.active[key].since))
 	delete(q.active, key)
-	q.loop(key).ended = now
+	q.loop(key).busy.End(now)
 	if _, ok := q.waiting[key]; ok {
 		q.enter(key)
 	}

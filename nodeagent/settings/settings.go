@@ -171,25 +171,52 @@ func (s *Settings) Run(ctx context.Context) error {
 			byClock = true
 		}
 		timer.Stop()
-		if wait := s.cfg.asked(s.turn(ctx)); wait > 0 {
-			timer.Reset(s.rest(wait, !byClock))
+		if !s.rest(ctx) {
+			return nil
+		}
+		wait := s.cfg.asked(s.turn(ctx))
+		if wait = s.pause(wait, !byClock); wait > 0 {
+			timer.Reset(wait)
 		}
 	}
 }
 
-// rest is how long the loop sleeps that wants to sleep for a time. One that
-// wants to wake again and again without an event is held back.
-func (s *Settings) rest(wait time.Duration, event bool) time.Duration {
+// rest keeps a loop from going on whose turns wake it again and again; false when
+// ctx has ended.
+func (s *Settings) rest(ctx context.Context) bool {
+	rest := s.pace.Begin(time.Now())
+	if rest == 0 {
+		return true
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(rest):
+		return true
+	}
+}
+
+// pause is how long the loop sleeps that wants to sleep for a time, 0 until
+// something is heard. One that wants to wake again and again without an event is
+// held back.
+func (s *Settings) pause(wait time.Duration, event bool) time.Duration {
 	now := time.Now()
-	at, held := s.pace.Next(now, now.Add(wait), event)
+	want := now.Add(wait)
+	if wait <= 0 {
+		want = time.Time{}
+	}
+	at, held := s.pace.End(now, want, event)
+	if at.IsZero() {
+		return 0
+	}
 	if held {
 		s.log.Debug("settings are looked at too often", "wanted", wait, "wait", at.Sub(now))
 	}
 	return at.Sub(now)
 }
 
-// Held is how often the loop was held back that wanted to wake at once again and
-// again: 0 on a sound node. It may be called by several goroutines.
+// Held is how often the loop was held back that woke itself again and again: 0
+// on a sound node. It may be called by several goroutines.
 func (s *Settings) Held() uint64 { return s.pace.Held() }
 
 // follow wakes the loop when the Node or a pool changes, until ctx ends.

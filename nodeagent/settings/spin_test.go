@@ -2,10 +2,15 @@ package settings
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -76,6 +81,29 @@ func TestSpinningLoopIsHeld(t *testing.T) {
 		}
 		if held < 200 {
 			t.Errorf("%d wakes were counted", held)
+		}
+	})
+}
+
+// A loop whose every turn wakes it, as one that tells something else each time, is
+// slowed down to a turn a second, and is counted.
+func TestLoopThatWakesItselfIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := plain(t)
+		k := 0
+		n, held := w.turns(time.Hour, func(time.Duration) time.Duration {
+			k++
+			n, _ := client.Cached[*corev1.Node](w.api.Cache(), schema.Key{Name: "n1"})
+			n = n.DeepCopy()
+			n.Annotations = map[string]string{"told": fmt.Sprint(k)}
+			w.api.Put(n)
+			return look
+		})
+		if n > 3600+1500 || n < 3600 {
+			t.Errorf("%d turns in an hour", n)
+		}
+		if held < 3000 {
+			t.Errorf("%d were counted", held)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package update
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +75,28 @@ func TestSpinningLoopIsHeld(t *testing.T) {
 		synctest.Wait()
 		if *n > 24*12+50 {
 			t.Errorf("%d turns in a day", *n)
+		}
+	})
+}
+
+// A loop whose every turn wakes it is slowed down to a turn a second, and is
+// counted.
+func TestLoopThatWakesItselfIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := newComputer(w)
+		k := 0
+		n := c.turns(func(time.Duration) time.Duration {
+			k++
+			w.annotate("other", fmt.Sprint(k))
+			return look
+		})
+		c.bounds(3000, 5000)
+		run(t, c.life)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if *n > 3600+1500 || *n < 3600 {
+			t.Errorf("%d turns in an hour", *n)
 		}
 	})
 }

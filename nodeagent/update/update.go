@@ -119,23 +119,41 @@ func (u *Updater) Run(ctx context.Context) error {
 			u.finish(r)
 			byClock = false
 		}
-		timer.Reset(u.rest(u.cfg.asked(u.turn(ctx)), !byClock))
+		if !u.rest(ctx) {
+			return nil
+		}
+		timer.Reset(u.pause(u.cfg.asked(u.turn(ctx)), !byClock))
 	}
 }
 
-// rest is how long the loop sleeps that wants to sleep for a time. One that
-// wants to wake again and again without an event is held back.
-func (u *Updater) rest(wait time.Duration, event bool) time.Duration {
+// rest keeps a loop from going on whose turns wake it again and again; false when
+// ctx has ended.
+func (u *Updater) rest(ctx context.Context) bool {
+	rest := u.pace.Begin(time.Now())
+	if rest == 0 {
+		return true
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(rest):
+		return true
+	}
+}
+
+// pause is how long the loop sleeps that wants to sleep for a time. One that wants
+// to wake again and again without an event is held back.
+func (u *Updater) pause(wait time.Duration, event bool) time.Duration {
 	now := time.Now()
-	at, held := u.pace.Next(now, now.Add(wait), event)
+	at, held := u.pace.End(now, now.Add(wait), event)
 	if held {
 		u.log.Debug("the update is looked at too often", "wanted", wait, "wait", at.Sub(now))
 	}
 	return at.Sub(now)
 }
 
-// Held is how often the loop was held back that wanted to wake at once again and
-// again: 0 on a sound node. It may be called by several goroutines.
+// Held is how often the loop was held back that woke itself again and again: 0
+// on a sound node. It may be called by several goroutines.
 func (u *Updater) Held() uint64 { return u.pace.Held() }
 
 // bootTime is when the machine was started.

@@ -6,16 +6,16 @@
 // It lets through what a sound loop asks for, unchanged, and holds back a loop
 // whose rounds have no effect and that wants the next one at once.
 //
+// Busy stands before a loop whose every round has an effect, and slows it down
+// after more rounds than any work needs.
+//
 // It watches nothing, has no clock and imports nothing of ours: the worker of a
 // pod and the queue of a controller both use it. It promises that rounds
 // without effect come at most once in Longest in the long run, and that the
 // first round after an effect is not late.
 package pace
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // What a Guard allows.
 const (
@@ -65,23 +65,3 @@ func (g *Guard) Next(now, want time.Time, effect bool) (wake time.Time, held boo
 
 // Idle says whether the loop is held back at present.
 func (g *Guard) Idle() bool { return g.idle > Free }
-
-// Loop is the Guard of one loop whose held wakes are counted. The zero value is
-// ready.
-type Loop struct {
-	guard Guard
-	held  atomic.Uint64
-}
-
-// Next is Guard.Next, counted. It is for one goroutine at a time.
-func (l *Loop) Next(now, want time.Time, effect bool) (wake time.Time, held bool) {
-	wake, held = l.guard.Next(now, want, effect)
-	if held {
-		l.held.Add(1)
-	}
-	return wake, held
-}
-
-// Held is how many wakes were held back so far. It may be called by several
-// goroutines.
-func (l *Loop) Held() uint64 { return l.held.Load() }

@@ -82,3 +82,30 @@ func TestEffectEndsThePause(t *testing.T) {
 		t.Errorf("the first idle round after it: %v %v", wake, held)
 	}
 }
+
+// A loop that is woken by what it does itself has a thousand rounds free, and one a
+// second from then on; a pause begins anew.
+func TestBusyLoopIsSlowedDown(t *testing.T) {
+	var l Loop
+	now := time.Unix(0, 0)
+	rounds := 0
+	for end := now.Add(time.Hour); now.Before(end); rounds++ {
+		now = now.Add(l.Begin(now)).Add(time.Millisecond)
+		if _, held := l.End(now, time.Time{}, true); held {
+			t.Fatal("the guard held what waits for events")
+		}
+	}
+	if rounds < 3600 || rounds > 3600+1500 {
+		t.Errorf("%d rounds in an hour", rounds)
+	}
+	if n := l.Held(); n < 3000 || n > uint64(rounds) {
+		t.Errorf("%d counted", n)
+	}
+	now = now.Add(10 * time.Second)
+	for range BusyFree {
+		if rest := l.Begin(now); rest > 0 {
+			t.Fatalf("after a pause it rests for %v", rest)
+		}
+		l.End(now, time.Time{}, true)
+	}
+}
