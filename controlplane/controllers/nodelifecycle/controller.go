@@ -246,10 +246,14 @@ func (c *Controller) taint(ctx context.Context, node *corev1.Node, now time.Time
 	next.Spec.Taints = taints(node, true, now)
 	giveBack := func() {}
 	if hasEvictionTaint(next) {
-		may := !c.allSilent()
-		if may && !hasEvictionTaint(node) {
+		may := true
+		if !hasEvictionTaint(node) {
 			giveBack, turn = c.takeTurn(now)
 			may = turn == 0
+		}
+		if may && c.allSilent() { // asked last: it looks at all nodes
+			giveBack()
+			giveBack, may = func() {}, false
 		}
 		if !may {
 			next.Spec.Taints = taints(node, false, now)

@@ -2,6 +2,8 @@ package nodelifecycle
 
 import (
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/controller"
 	"github.com/writ-os/writ/controlplane/controller/controllertest"
 	"github.com/writ-os/writ/schema"
 )
@@ -207,6 +210,53 @@ func TestEvictionIsSlow(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		if n := evicted(); n != 3 {
 			t.Errorf("%d tainted after 75 s", n)
+		}
+	})
+}
+
+// lists counts how often all nodes are looked at.
+type lists struct {
+	client.Cache
+	n atomic.Int64
+}
+
+func (l *lists) List(r *schema.Resource, namespace string) []schema.Object {
+	if r == schema.ResourceFor[*corev1.Node]() {
+		l.n.Add(1)
+	}
+	return l.Cache.List(r, namespace)
+}
+
+// Of many nodes that wait for their turn only the one whose turn it is looks
+// whether all are silent.
+func TestWaitingIsCheap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := client.NewFake(node("up", corev1.ConditionTrue))
+		for i := range 200 {
+			f.Put(node(fmt.Sprint("n", i), corev1.ConditionTrue))
+		}
+		cache := &lists{Cache: f.Cache()}
+		tools := controllertest.Tools(f)
+		tools.Cache = cache
+		r := New(Config{Tools: tools})
+		controllertest.Run(t, controller.Config{Reconciler: r, Watches: r.Watches(), Cache: f.Cache(), Workers: 2, Look: -1})
+		for range 30 {
+			renew(t, f, "up")
+			time.Sleep(10 * time.Second)
+		}
+		synctest.Wait()
+		tainted := 0
+		for i := range 200 {
+			if hasEvictionTaint(get(t, f, fmt.Sprint("n", i))) {
+				tainted++
+			}
+		}
+		if tainted < 24 || tainted > 27 {
+			t.Errorf("%d nodes tainted in five minutes, the first after 40 s", tainted)
+		}
+		// Once for each turn, once for each event of a node that has its taint, and once at first.
+		if got := cache.n.Load(); got > int64(5*tainted) {
+			t.Errorf("all nodes were looked at %d times for %d turns", got, tainted)
 		}
 	})
 }
