@@ -30,6 +30,7 @@ type Controller struct {
 	pods    podset.Control
 	pending *podset.Pending
 	retries *retries
+	known   matchers
 }
 
 // New returns a controller; it starts nothing.
@@ -48,7 +49,12 @@ func (c *Controller) Watches() []controller.Watch {
 	sets := schema.ResourceFor[*appsv1.DaemonSet]()
 	selects := func(owner, o schema.Object) bool { return podset.Selects(owner.(*appsv1.DaemonSet).Spec.Selector, o) }
 	return []controller.Watch{
-		{Resource: sets},
+		{Resource: sets, Map: func(ev client.Event) []schema.Key {
+			if ev.Type == client.Deleted {
+				c.known.forget(ev.Object.GetUID())
+			}
+			return []schema.Key{schema.KeyOf(ev.Object)}
+		}},
 		{Resource: schema.ResourceFor[*corev1.Pod](), Map: podset.WakeOwner(c.cfg.Cache, sets, selects)},
 		{Resource: schema.ResourceFor[*corev1.Node](), Map: c.wakeByNode},
 	}
@@ -74,7 +80,7 @@ func (c *Controller) wakeByNode(ev client.Event) []schema.Key {
 	}
 	var keys []schema.Key
 	for _, o := range c.cfg.Cache.List(schema.ResourceFor[*appsv1.DaemonSet](), "") {
-		m, was := newMatcher(o.(*appsv1.DaemonSet)), fit{}
+		m, was := c.known.get(o.(*appsv1.DaemonSet)), fit{}
 		if changed && known {
 			was = m.fits(old)
 		}

@@ -55,6 +55,38 @@ func (m matcher) fits(node *corev1.Node) fit {
 	return f
 }
 
+// matchers remembers those of the DaemonSets as they were seen last: each node
+// that comes asks all of them.
+type matchers struct {
+	mu sync.Mutex
+	of map[types.UID]seen
+}
+
+type seen struct {
+	ds *appsv1.DaemonSet // nobody changes it
+	m  matcher
+}
+
+func (k *matchers) get(ds *appsv1.DaemonSet) matcher {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s, ok := k.of[ds.UID]; ok && s.ds == ds {
+		return s.m
+	}
+	if k.of == nil {
+		k.of = map[types.UID]seen{}
+	}
+	m := newMatcher(ds)
+	k.of[ds.UID] = seen{ds, m}
+	return m
+}
+
+func (k *matchers) forget(ds types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.of, ds)
+}
+
 func tolerates(tolerations []corev1.Toleration, t *corev1.Taint) bool {
 	for i := range tolerations {
 		tol := &tolerations[i]

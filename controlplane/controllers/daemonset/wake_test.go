@@ -70,6 +70,28 @@ func TestNodeWakesWhomItConcerns(t *testing.T) {
 	}
 }
 
+// What is remembered of a DaemonSet is of its newest state, and ends with it.
+func TestMatchersFollow(t *testing.T) {
+	f := client.NewFake(set("a", corev1.PodSpec{}))
+	c := New(controllertest.Tools(f))
+	comes := func() int { return len(c.wakeByNode(client.Event{Type: client.Added, Object: node("n")})) }
+	if comes() != 1 {
+		t.Fatal("a node that fits woke nobody")
+	}
+	next := set("a", corev1.PodSpec{NodeSelector: map[string]string{"gpu": "yes"}})
+	f.Put(next)
+	if comes() != 0 {
+		t.Error("a node that fits no more woke it")
+	}
+	if n := len(c.known.of); n != 1 {
+		t.Errorf("%d are remembered of one", n)
+	}
+	c.Watches()[0].Map(client.Event{Type: client.Deleted, Object: next})
+	if n := len(c.known.of); n != 0 {
+		t.Errorf("%d are remembered of none", n)
+	}
+}
+
 // big is a DaemonSet that runs on 1,000 nodes and asks for two labels.
 func big() world {
 	ds := set("agent", corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
@@ -109,6 +131,7 @@ func BenchmarkNodeEvent(b *testing.B) {
 	for i := range 50 {
 		ds := *big().ds
 		ds.Name = fmt.Sprint("ds-", i)
+		ds.UID = types.UID(ds.Name)
 		f.Put(&ds)
 	}
 	c := New(controllertest.Tools(f))
