@@ -161,7 +161,11 @@ func (r *Reconciler) repositoryStatus(now time.Time, change func(*v1alpha1.Repos
 		return client.Op{}, false
 	}
 	next := have.DeepCopy()
-	if !change(&next.Status) {
+	changed := change(&next.Status)
+	if l := r.cfg.Sandbox.Layers(); l != nil {
+		changed = report.Sandboxed(&next.Status, l.Lacks(), now) || changed
+	}
+	if !changed {
 		return client.Op{}, false
 	}
 	at := metav1.NewTime(now)

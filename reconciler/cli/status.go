@@ -159,6 +159,11 @@ func (s *state) text(o Options, now time.Time) string {
 	if n := len(s.Repository.Status.Drifted) - maxDrifted; n > 0 {
 		fmt.Fprintf(&b, "            ... and %d more\n", n)
 	}
+	if i := slices.IndexFunc(s.Repository.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.RepositorySandboxed }); i >= 0 {
+		if c := s.Repository.Status.Conditions[i]; c.Status == metav1.ConditionFalse {
+			fmt.Fprintf(&b, "sandbox     %s\n", paint(o, yellow, "less than there could be: "+c.Message))
+		}
+	}
 	serversText(&b, o, s.Servers)
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,11 +17,26 @@ import (
 
 // Ready sets the Ready condition of a repository, and says whether it changed.
 func Ready(s *v1alpha1.RepositoryStatus, ok bool, reason, message string, now time.Time) bool {
-	want := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(now)}
+	return set(s, "Ready", ok, reason, message, now)
+}
+
+// Sandboxed sets the condition that says whether what the repository holds is
+// evaluated in a child process with every layer that keeps it apart; lacks are those
+// that the kernel of the server does not offer, with the reasons. It says whether
+// the condition changed.
+func Sandboxed(s *v1alpha1.RepositoryStatus, lacks []string, now time.Time) bool {
+	if len(lacks) > 0 {
+		return set(s, v1alpha1.RepositorySandboxed, false, "LayersMissing", strings.Join(lacks, "; "), now)
+	}
+	return set(s, v1alpha1.RepositorySandboxed, true, "Complete", "what the repository holds is evaluated apart: user, namespaces, Landlock, seccomp", now)
+}
+
+func set(s *v1alpha1.RepositoryStatus, kind string, ok bool, reason, message string, now time.Time) bool {
+	want := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(now)}
 	if ok {
 		want.Status = metav1.ConditionTrue
 	}
-	i := slices.IndexFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == "Ready" })
+	i := slices.IndexFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == kind })
 	if i < 0 {
 		s.Conditions = append(s.Conditions, want)
 		return true

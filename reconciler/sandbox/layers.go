@@ -34,8 +34,18 @@ func (l *Layers) has() map[string]bool {
 	return map[string]bool{layerUser: l.User, layerNamespaces: l.Namespaces, layerLandlock: l.Landlock > 0, layerSeccomp: l.Seccomp}
 }
 
-// missing lists what is, with the reasons.
-func (l *Layers) missing() []string {
+// Layers is what keeps the children apart; nil as long as none has been started.
+func (s *Sandbox) Layers() *Layers {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.layers
+}
+
+// Lacks lists the layers that are missing, with the reasons.
+func (l *Layers) Lacks() []string {
 	var out []string
 	for name, ok := range l.has() {
 		if !ok {
@@ -60,7 +70,7 @@ func (s *Sandbox) started(l *Layers, c *child) {
 	s.told, s.layers = true, l
 	s.counts.starts++
 	s.mu.Unlock()
-	if missing := l.missing(); first && len(missing) > 0 && s.cfg.Log != nil {
+	if missing := l.Lacks(); first && len(missing) > 0 && s.cfg.Log != nil {
 		s.cfg.Log.Warn("what others wrote is evaluated in a child that is less confined than it could be", "missing", missing)
 	}
 	go func() {

@@ -63,7 +63,7 @@ func deep(n int) string {
 }
 
 func TestMain(m *testing.M) {
-	if Serve(echo, count, fail, try, Func[string, string]{Name: "wrong", Do: func(q string, _ func(int)) string { return q }}, small) {
+	if Serve(halves, echo, count, fail, try, Func[string, string]{Name: "wrong", Do: func(q string, _ func(int)) string { return q }}, small) {
 		return
 	}
 	goleak.VerifyTestMain(m)

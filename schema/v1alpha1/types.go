@@ -240,6 +240,10 @@ type Notification struct {
 	Phases []CommitPhase `json:"phases,omitempty"`
 }
 
+// RepositorySandboxed is the condition of a Repository that says whether what it
+// holds is evaluated in a child process with every layer that keeps it apart.
+const RepositorySandboxed = "Sandboxed"
+
 // RepositoryStatus is what was last seen of the repository.
 type RepositoryStatus struct {
 	// Head is the newest commit seen on the branch.
