@@ -17,6 +17,7 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/apply"
 	"github.com/writ-os/writ/reconciler/plan"
+	"github.com/writ-os/writ/reconciler/report"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -242,5 +243,35 @@ func statusOfServers(t *testing.T, c client.Reader) {
 	var b strings.Builder
 	if err := Status(t.Context(), c, Options{JSON: true, Servers: func(context.Context) ([]Server, error) { return all, nil }}, &b); err != nil || !strings.Contains(b.String(), `"role": "leader"`) {
 		t.Error(err, b.String())
+	}
+}
+
+// What keeps the children apart is told where something of it is missing.
+func TestStatusOfSandbox(t *testing.T) {
+	repo := &v1alpha1.Repository{TypeMeta: metav1.TypeMeta{APIVersion: "writ.dev/v1alpha1", Kind: "Repository"}, ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
+		Spec: v1alpha1.RepositorySpec{URL: "builtin"}}
+	for _, tt := range []struct {
+		lacks []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"landlock: the kernel has none", "user: the server may not give it another"},
+			"sandbox     less than there could be: landlock: the kernel has none; user: the server may not give it another\n"},
+	} {
+		report.Sandboxed(&repo.Status, tt.lacks, time.Now())
+		f := client.NewFake(repo.DeepCopy())
+		var text, js strings.Builder
+		if err := errors.Join(Status(t.Context(), f, Options{}, &text), Status(t.Context(), f, Options{JSON: true}, &js)); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, _ := strings.Cut(text.String(), "seen yet\n"); got != tt.want {
+			t.Errorf("%q", got)
+		}
+		if !strings.Contains(js.String(), `"type": "Sandboxed"`) || strings.Contains(js.String(), "the kernel has none") != (tt.want != "") {
+			t.Error(js.String())
+		}
+	}
+	if len(repo.Status.Conditions) != 1 || report.Sandboxed(&repo.Status, []string{"landlock: the kernel has none", "user: the server may not give it another"}, time.Now()) {
+		t.Errorf("it changes though nothing does: %v", repo.Status.Conditions)
 	}
 }

@@ -2,6 +2,7 @@ package receive
 
 import (
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -72,6 +73,9 @@ func (r *Remote) serve(w http.ResponseWriter, req *http.Request, replica bool) {
 		}
 		http.Error(w, fmt.Sprintf("user %q %s: pushing needs %s", u.GetName(), may, need), http.StatusForbidden)
 	case action == "info/refs":
+		if service == receivePack {
+			go r.warm(context.WithoutCancel(req.Context())) // while the client packs
+		}
 		r.advertise(w, req, repo, service)
 	default:
 		r.exchange(w, req, repo, service, u, replica)

@@ -16,6 +16,7 @@ import (
 const (
 	slots    = 2               // children of a pool that run at once
 	keepIdle = time.Minute     // how long a child waits for work before it ends
+	keepPool = 15 * keepIdle   // the same of a pool with a name, whose callers do not wait for a child to start
 	maxBusy  = 2 * time.Minute // of one child: the next has nothing of the last
 )
 
@@ -23,7 +24,8 @@ const (
 type Config struct {
 	// Log is told once what the kernel does not offer; nil: nobody.
 	Log *slog.Logger
-	// Idle is how long a child waits for work before it ends. Default a minute.
+	// Idle is how long a child waits for work before it ends. Default a minute, and
+	// fifteen in a pool with a name.
 	Idle time.Duration
 
 	binary string   // instead of this one, in tests
@@ -48,9 +50,6 @@ type Sandbox struct {
 // New returns a sandbox; it starts nothing. The main of the process must call
 // Serve.
 func New(cfg Config) *Sandbox {
-	if cfg.Idle == 0 {
-		cfg.Idle = keepIdle
-	}
 	return &Sandbox{cfg: cfg, slots: map[string]chan struct{}{}, warm: map[string]chan struct{}{}, counts: counts{deaths: map[Cause]int{}}}
 }
 
@@ -326,7 +325,11 @@ func (s *Sandbox) keep(c *child) {
 		return
 	}
 	s.idle = append(s.idle, c)
-	c.expiry = time.AfterFunc(s.cfg.Idle, func() { s.expire(c) })
+	idle := cmp.Or(s.cfg.Idle, keepIdle)
+	if c.pool != "" {
+		idle = cmp.Or(s.cfg.Idle, keepPool)
+	}
+	c.expiry = time.AfterFunc(idle, func() { s.expire(c) })
 }
 
 func (s *Sandbox) expire(c *child) {
