@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	slots    = 2               // children of a pool that run at once
+	slots    = 2               // children that run at once, and that wait
+	inPool   = 4               // the same of a pool with a name: more than one user has exchanges
 	keepIdle = time.Minute     // how long a child waits for work before it ends
 	keepPool = 15 * keepIdle   // the same of a pool with a name, whose callers do not wait for a child to start
 	maxBusy  = 2 * time.Minute // of one child: the next has nothing of the last
@@ -145,7 +146,11 @@ func (s *Sandbox) slotsOf(pool string) chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.slots[pool] == nil {
-		s.slots[pool] = make(chan struct{}, slots)
+		n := slots
+		if pool != "" {
+			n = inPool
+		}
+		s.slots[pool] = make(chan struct{}, n)
 	}
 	return s.slots[pool]
 }

@@ -12,9 +12,16 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/writ-os/writ/reconciler/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if sandbox.Serve(mortal(readThere)) {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // work is a working tree made by the git program.
 type work struct {

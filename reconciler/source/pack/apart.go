@@ -87,7 +87,8 @@ func (s Spooled) Ask(ctx context.Context, box *sandbox.Sandbox, judge sandbox.Fu
 	return v.Listing, v.err()
 }
 
-// explain says what it means that no verdict has come.
+// explain says what it means that no verdict has come. How the child has died is a
+// part of the sentence: nobody asks what it wraps.
 func explain(err error) error {
 	var death *sandbox.Death
 	if !errors.As(err, &death) {
@@ -95,7 +96,7 @@ func explain(err error) error {
 	}
 	switch death.Cause {
 	case sandbox.Memory, sandbox.Late:
-		return fmt.Errorf("%w: the process that reads the pack %w: send the history in parts, older commits first", ErrTooLarge, death)
+		return fmt.Errorf("%w: the process that reads the pack %s: send the history in parts, older commits first", ErrTooLarge, death.Error())
 	}
-	return fmt.Errorf("read pack: the process that reads it has ended: %w; nothing was changed: send it again", death)
+	return fmt.Errorf("read pack: the process that reads it has ended: %s; nothing was changed: send it again", death.Error())
 }
