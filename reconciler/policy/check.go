@@ -1,9 +1,7 @@
 package policy
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -166,11 +164,7 @@ func (o *object) satisfies(r *rule) bool {
 		return false
 	}
 	if o.plain == nil {
-		d := json.NewDecoder(bytes.NewReader(o.m.JSON))
-		d.UseNumber()
-		if d.Decode(&o.plain) != nil {
-			return false
-		}
+		o.plain = o.m.Value()
 	}
 	v := o.plain
 	if r.PodSpec {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -35,6 +36,12 @@ func fuzz(f *testing.F, name string) {
 		for _, m := range first.Manifests {
 			if !json.Valid(m.JSON) {
 				t.Errorf("not JSON: %q", m.JSON)
+			}
+			var value any
+			d := json.NewDecoder(bytes.NewReader(m.JSON))
+			d.UseNumber()
+			if err := d.Decode(&value); err != nil || !reflect.DeepEqual(value, m.Value()) {
+				t.Errorf("%s is %#v, and not %#v (%v)", m.JSON, m.Value(), value, err)
 			}
 			if m.Line < 1 || m.Column < 1 || m.File != name {
 				t.Errorf("no place: %+v", m.Head)
