@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,14 +24,14 @@ import (
 func memberCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "member",
-		Short: "List the servers of the cluster, remove one, or go on with one of them",
-		Long: `Member lists the servers that are one cluster, takes one out for good, and makes
-one the only one when most are lost. They join by 'writ server --server ...'; 'writ
+		Short: "List the servers of the cluster, encrypt, remove one, or go on with one of them",
+		Long: `Member lists the servers that are one cluster, has them encrypt what they store, takes
+one out for good, and makes one the only one when most are lost. They join by 'writ server --server ...'; 'writ
 token create --role server' says how.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(memberList(), memberRemove(), memberReset())
+	cmd.AddCommand(memberList(), memberEncrypt(), memberRemove(), memberReset())
 	return cmd
 }
 
@@ -83,6 +84,33 @@ func memberList() *cobra.Command {
 			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(m.Name, "(not started)"), m.Role(), ready, cmp.Or(m.Address, "-"), cmp.Or(m.URL, "-"), m.ID)
 		}
 		return tw.Flush()
+	})
+}
+
+func memberEncrypt() *cobra.Command {
+	return members(&cobra.Command{
+		Use:   "encrypt",
+		Short: "Have several servers encrypt the Secrets that they store",
+		Long: `Encrypt makes a key and gives it to all servers of the cluster, then has them store
+Secrets by it, and those that are there anew. It is for servers that were made by a
+version that did not do so by itself. All of them must answer: none stores by the key
+before all have it. Where it breaks off, everything can be read everywhere; call it
+again. Keep a copy of the key apart from backups of the store: none of them holds it.`,
+		Args: args(cobra.NoArgs),
+	}, "admin.kubeconfig", func(ctx context.Context, c member.Client, w io.Writer, asJSON bool, _ []string) error {
+		e, err := c.Encrypt(ctx)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(w).Encode(e)
+		}
+		if e.Already {
+			_, err = fmt.Fprintf(w, "%s encrypt already\n", strings.Join(e.Servers, ", "))
+			return err
+		}
+		_, err = fmt.Fprintf(w, "%s encrypt Secrets from now on; those that are there are stored anew in the background\nkeep a copy of the key, <data-dir>/keys/encryption.yaml of any server, apart from backups\n", strings.Join(e.Servers, ", "))
+		return err
 	})
 }
 

@@ -94,6 +94,7 @@ type ControlPlane struct {
 	pulled  time.Time     // when a server that leads had this one pull last; under pulling
 	acting  chan struct{} // closed when it has begun to lead for the first time
 	acted   sync.Once
+	keys    *ownKeys
 	again   chan struct{} // closed when the process is to start again
 	anew    sync.Once
 }

@@ -1,16 +1,11 @@
 package cluster
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"time"
-
-	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/writ-os/writ/cmd/writ/member"
 	"github.com/writ-os/writ/controlplane/auth/pki"
@@ -38,12 +33,16 @@ const revertible = 24 * time.Hour
 // encryptionText is the configuration: Secrets, as upstream advises, under
 // secretbox (XSalsa20 and Poly1305), whose nonces may be random for as many values
 // as there will ever be.
+// Without a key all is stored in plain, by a configuration that can be given one.
 func encryptionText(key string, plain bool) []byte {
 	box := "  - secretbox:\n      keys:\n      - name: own\n        secret: " + key + "\n"
 	identity := "  - identity: {}\n"
 	first, second := box, identity
 	if plain {
 		first, second = identity, box
+	}
+	if key == "" {
+		first, second = identity, ""
 	}
 	return []byte("# What lies in ../store is encrypted with this key. Without it no Secret can be read: keep a copy, apart from backups of the store.\n" +
 		"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n" + first + second)
@@ -72,17 +71,23 @@ func (p *ControlPlane) chooseEncryption(now time.Time) error {
 		return nil
 	case p.member != nil:
 		// It was given none: two servers with a key each could not read each other.
-		return nil
+		// 'writ member encrypt' gives one to all.
+		if err := os.MkdirAll(p.cfg.file(keysDir), 0o700); err != nil {
+			return fmt.Errorf("make the folder of keys: %w", err)
+		}
+		p.log("encryption").Info("Secrets lie in plain in the store of these servers: 'writ member encrypt' encrypts them")
+		*file = p.cfg.file(ownKey)
+		return pki.WriteFile(*file, encryptionText("", true), 0o600)
 	}
 	due, err := p.mayEncrypt(now)
 	if err != nil || !due {
 		return err
 	}
-	key := make([]byte, 32)
-	if _, err := rand.Read(key); err != nil {
+	key, err := newKey()
+	if err != nil {
 		return fmt.Errorf("make a key: %w", err)
 	}
-	if err := pki.WriteFile(p.cfg.file(ownKey), encryptionText(base64.StdEncoding.EncodeToString(key), false), 0o600); err != nil {
+	if err := pki.WriteFile(p.cfg.file(ownKey), encryptionText(key, false), 0o600); err != nil {
 		return fmt.Errorf("write the key of what is stored: %w", err)
 	}
 	p.log("encryption").Info("Secrets are encrypted in the store from now on", "key", p.cfg.file(ownKey))
@@ -122,25 +127,14 @@ func (p *ControlPlane) plainAgain() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the key of what is stored: %w", err)
 	}
-	key, err := ownSecret(own)
-	if err != nil {
+	k, err := keysIn(own)
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("read %s: %w", p.cfg.file(ownKey), err)
+	case k.Foreign != "":
+		return "", fmt.Errorf("read %s: it was changed: give it with --encryption-provider-config", p.cfg.file(ownKey))
+	case k.Key == "":
+		return "", nil
 	}
-	return p.cfg.file(ownPlain), pki.WriteFile(p.cfg.file(ownPlain), encryptionText(key, true), 0o600)
-}
-
-// ownSecret is the key in a configuration that this package has written, in base64.
-func ownSecret(text []byte) (string, error) {
-	var c apiserverv1.EncryptionConfiguration
-	if err := yaml.Unmarshal(text, &c); err != nil {
-		return "", fmt.Errorf("decode: %w", err)
-	}
-	for _, r := range c.Resources {
-		for _, p := range r.Providers {
-			if p.Secretbox != nil && len(p.Secretbox.Keys) > 0 {
-				return p.Secretbox.Keys[0].Secret, nil
-			}
-		}
-	}
-	return "", errors.New("it has no key of secretbox: give it with --encryption-provider-config")
+	return p.cfg.file(ownPlain), pki.WriteFile(p.cfg.file(ownPlain), encryptionText(k.Key, true), 0o600)
 }

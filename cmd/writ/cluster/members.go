@@ -274,7 +274,8 @@ func (p *ControlPlane) told() string { return reachable(p.cfg.Listen, p.cfg.host
 
 // servers serves /servers.
 func (p *ControlPlane) servers() []apiserver.Mount {
-	h := &member.Host{Begin: p.beginMembers, Shared: p.shared, Add: p.store.AddMember, List: p.listServers, Remove: p.removeServer, Reset: p.resetServers, Log: p.log("members"),
+	p.keys = &ownKeys{p: p}
+	h := &member.Host{Keys: p.keys, Encrypt: p.encryptServers, Begin: p.beginMembers, Shared: p.shared, Add: p.store.AddMember, List: p.listServers, Remove: p.removeServer, Reset: p.resetServers, Log: p.log("members"),
 		Backup: func(ctx context.Context, w io.Writer) error {
 			_, err := p.store.Backup(ctx, w)
 			return err

@@ -70,7 +70,12 @@ func (c Client) do(ctx context.Context, method, path string, into any) error {
 
 // open asks, and returns what is answered if that is no refusal.
 func (c Client) open(ctx context.Context, method, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.Server, "/")+path, nil)
+	return c.send(ctx, method, path, nil)
+}
+
+// send is open with a body.
+func (c Client) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.Server, "/")+path, body)
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,10 @@ type Host struct {
 	Reset func(ctx context.Context, confirm string) (Loss, error)
 	// Backup writes all that is stored.
 	Backup func(ctx context.Context, w io.Writer) error
-	Log    *slog.Logger
+	// Keys are those of this server, Encrypt gives all servers the same.
+	Keys    KeyHolder
+	Encrypt func(ctx context.Context) (Encrypted, error)
+	Log     *slog.Logger
 }
 
 // ServeHTTP implements http.Handler.
@@ -116,6 +119,14 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, all, err)
 	case r.URL.Path == backupPath && r.Method == http.MethodGet:
 		h.backup(w, r, u.GetName())
+	case r.URL.Path == keysPath && (r.Method == http.MethodGet || r.Method == http.MethodPut):
+		h.keys(w, r, u.GetName())
+	case r.URL.Path == encryptPath && r.Method == http.MethodPost:
+		e, err := h.Encrypt(r.Context())
+		if err == nil && !e.Already {
+			h.Log.Info("what is stored is encrypted from now on", "user", u.GetName(), "remote", r.RemoteAddr, "servers", e.Servers)
+		}
+		answer(w, e, err)
 	case r.URL.Path == joinPath && r.Method == http.MethodPost:
 		h.join(w, r, u)
 	case r.URL.Path == resetPath && r.Method == http.MethodPost:
