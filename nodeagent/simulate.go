@@ -52,7 +52,7 @@ func Simulate(ctx context.Context, cfg SimulateConfig) error {
 		a := New(Config{
 			NodeName: name, NodeIP: fmt.Sprintf("172.%d.%d.%d", 16+i>>16, i>>8&255, i&255),
 			Client: cfg.Client, Cache: hub.of(name), Runtime: fake.New(fake.Config{}),
-			Network: newFakeNetwork(i), Capacity: cfg.Capacity, Labels: cfg.Labels, Log: cfg.Log, simulated: true, events: events.Of(name),
+			Network: newFakeNetwork(i), Capacity: cfg.Capacity, Labels: cfg.Labels, Log: cfg.Log, simulated: true, events: events.Of("kubelet", name),
 		})
 		g.Go(func() error { return a.Run(ctx) })
 	}

@@ -18,7 +18,7 @@ func apiFlags(fl *pflag.FlagSet, a *cluster.API) {
 	fl.StringSliceVar(&a.EnableAdmission, "enable-admission-plugins", nil, "admission plugins to run besides the default `names`")
 	fl.StringSliceVar(&a.DisableAdmission, "disable-admission-plugins", nil, "`names` of default admission plugins to leave out")
 	fl.StringVar(&a.EncryptionFile, "encryption-provider-config", "", "EncryptionConfiguration `file`: what is encrypted in the store, and by which keys; none: nothing. Default: Secrets, by <data-dir>/keys/encryption.yaml, which the first server makes")
-	fl.DurationVar(&a.EventTTL, "event-ttl", cluster.EventTTL, "`time` for which an Event is kept after it was seen last; there are 20,000 at most, the oldest go first")
+	fl.DurationVar(&a.EventTTL, "event-ttl", cluster.EventTTL, "`time` for which an Event is kept after it was seen last; there are 10,000 at most, the oldest go first")
 	fl.Int64Var(&a.QuotaBackendBytes, "quota-backend-bytes", 0, "`bytes` of live data that the store may hold; above that it takes deletes only. 0 is 8 GiB; the same on all servers")
 	fl.IntVar(&a.MaxInFlight, "max-requests-inflight", 600, "how many requests run at once; FlowSchemas share them out")
 	fl.Var(cliflag.NewMapStringBool(&a.FeatureGates), "feature-gates", "`name=true` of what is off by default; there is CBORServingAndStorage: clients may speak CBOR")

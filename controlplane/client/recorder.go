@@ -63,11 +63,10 @@ func NewRecorder(c Writer, component, host string) *Recorder {
 	}
 }
 
-// Of returns a recorder for the same component of another host, of which there are
-// many in one process: they share what they remember of.
-func (r *Recorder) Of(host string) *Recorder {
-	source := r.source
-	source.Host = host
+// Of returns a recorder for a component of a host, of which there are many in one
+// process: they share what they remember of. What is alike is of one component.
+func (r *Recorder) Of(component, host string) *Recorder {
+	source := corev1.EventSource{Component: component, Host: host}
 	return &Recorder{client: r.client, source: source, correlator: r.correlator, queue: make(chan *corev1.Event, recorderQueue), Log: r.Log}
 }
 

@@ -163,7 +163,7 @@ func TestWhatARecorderRemembers(t *testing.T) {
 		t.Errorf("a node remembers %d KiB of its events", n>>10)
 	}
 	shared := NewRecorder(nil, "kubelet", "")
-	one, two := shared.Of("n1"), shared.Of("n2")
+	one, two := shared.Of("kubelet", "n1"), shared.Of("kubelet", "n2")
 	if one.correlator != two.correlator {
 		t.Error("each remembers by itself")
 	}

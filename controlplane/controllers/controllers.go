@@ -181,7 +181,11 @@ func (s *set) add(name string, workers int, r Reconciler) {
 // recording are tools with which a component tells of events, by upstream's name.
 func (s *set) recording(component string) controller.Tools {
 	t := s.tools
-	t.Recorder = client.NewRecorder(t.Client, component, "")
+	if len(s.recorders) == 0 {
+		t.Recorder = client.NewRecorder(t.Client, component, "")
+	} else {
+		t.Recorder = s.recorders[0].Of(component, "")
+	}
 	t.Recorder.Log = s.cfg.Log.With("component", component)
 	s.recorders = append(s.recorders, t.Recorder)
 	return t

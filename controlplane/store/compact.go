@@ -8,20 +8,26 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
+// forgetEvery is how long an encoding is kept that nobody asks for.
+const forgetEvery = time.Minute
+
 // compactLoop drops what is older than CompactEvery: etcd's history, and the
 // events kept for watches, and encodings that nobody asks for.
 func (s *Store) compactLoop(ctx context.Context) error {
 	history := time.NewTicker(s.cfg.CompactEvery)
 	defer history.Stop()
-	events := time.NewTicker(s.cfg.EventAge / 2)
+	events := time.NewTicker(s.cfg.EventAge / 4)
 	defer events.Stop()
+	encodings := time.NewTicker(forgetEvery)
+	defer encodings.Stop()
 	mark := s.Version().Main()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-events.C:
+		case <-encodings.C:
 			s.forgetEncodings()
+		case now := <-events.C:
 			for _, sl := range s.keys.Load().slots {
 				if sl != nil {
 					sl.log.trim(now, s.cfg.EventAge)

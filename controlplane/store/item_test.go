@@ -68,9 +68,9 @@ func TestForgetFrames(t *testing.T) {
 	}
 	held := func() (n int) {
 		for _, e := range log.events {
-			for v := range e.frames {
-				for i := range e.frames[v] {
-					if e.frames[v][i].Load() != nil {
+			for f := range e.frames {
+				for i := range e.frames[f] {
+					if e.frames[f][i].Load() != nil {
 						n++
 					}
 				}

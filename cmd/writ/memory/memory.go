@@ -4,7 +4,8 @@
 // after two minutes: a server that falls idle after ten thousand writes keeps
 // up to as much garbage as data. The Keeper watches the runtime's own counters
 // and collects once when the process has become quiet. It promises to stay out
-// of the way of work: while memory is being allocated it does nothing.
+// of the way of work: while memory is being allocated it does nothing, unless that is little
+// beside what could be given back.
 package memory
 
 import (
@@ -80,18 +81,23 @@ func (k *Keeper) Run(ctx context.Context) error {
 // brings.
 const least = 8 << 20
 
-// worthwhile says whether to collect: the process allocated next to nothing
-// since the last look, and what could be freed is a good part of what lives.
+// worthwhile says whether to collect: the process allocated next to nothing since
+// the last look, or so little that what could be freed would take it long to use
+// again; and that is a good part of what lives.
+//
+// A server with 200 nodes is never quiet, their leases alone see to that, and after
+// a burst it held three times what lived for as long as it took to allocate as much.
 func worthwhile(before, now Counters) bool {
-	const quiet, part = 16, 5
-	if now.Allocated-before.Allocated > max(now.Live/quiet, least/4) {
-		return false
-	}
+	const quiet, part, looks = 16, 5, 16
 	var dead uint64
 	if now.Objects > now.Live {
 		dead = now.Objects - now.Live
 	}
-	return dead+now.Free > max(now.Live/part, least)
+	allocated, spare := now.Allocated-before.Allocated, dead+now.Free
+	if allocated > max(now.Live/quiet, least/4) && spare < looks*allocated {
+		return false
+	}
+	return spare > max(now.Live/part, least)
 }
 
 func read() Counters {

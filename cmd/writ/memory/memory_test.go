@@ -22,6 +22,8 @@ func TestWorthwhile(t *testing.T) {
 	}{
 		{"quiet after a burst", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 190 * mib, Live: 100 * mib}, true},
 		{"still at work", Counters{Allocated: 900 * mib}, Counters{Allocated: 950 * mib, Objects: 190 * mib, Live: 100 * mib}, false},
+		{"a little work after a burst", Counters{Allocated: 900 * mib}, Counters{Allocated: 910 * mib, Objects: 150 * mib, Live: 100 * mib, Free: 200 * mib}, true},
+		{"the same, given back a moment ago", Counters{Allocated: 900 * mib}, Counters{Allocated: 910 * mib, Objects: 190 * mib, Live: 100 * mib, Free: 10 * mib}, false},
 		{"quiet and clean", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 105 * mib, Live: 100 * mib}, false},
 		{"freed and not given back", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 101 * mib, Live: 100 * mib, Free: 60 * mib}, true},
 		{"small", Counters{Allocated: 9 * mib}, Counters{Allocated: 9 * mib, Objects: 9 * mib, Live: 4 * mib}, false},
