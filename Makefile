@@ -173,6 +173,10 @@ bench: bin/writ ## the targets of the design beside the recorded peers
 	go run ./ci/bench
 	go test -count=1 -run TestLoad -v ./reconciler/page
 
+.PHONY: soak
+soak: bin/writ ## 259 commits that roll pods of 200 simulated nodes: what grows; COMMITS=n for less, profiles in bin/soak
+	go run ./ci/bench -run soak
+
 .PHONY: lint
 lint: ## gofmt, vet, golangci-lint, govulncheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }

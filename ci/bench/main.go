@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,22 +25,24 @@ type row struct{ id, work, peer, goal, ours string }
 type bench struct {
 	name string
 	run  func(ctx context.Context, e *env) ([]row, error)
+	long bool // it runs only when it is named
 }
 
 var benches = []bench{
-	{"start", startup},
-	{"idle", idle},
-	{"create", creates},
-	{"list", lists},
-	{"replicas", replicas},
-	{"schedule", schedule},
-	{"commit", commits},
-	{"files", files},
-	{"fix", fixes},
-	{"poll", polls},
-	{"memory", memories},
-	{"pods", pods},
-	{"size", size},
+	{name: "start", run: startup},
+	{name: "idle", run: idle},
+	{name: "create", run: creates},
+	{name: "list", run: lists},
+	{name: "replicas", run: replicas},
+	{name: "schedule", run: schedule},
+	{name: "commit", run: commits},
+	{name: "files", run: files},
+	{name: "fix", run: fixes},
+	{name: "poll", run: polls},
+	{name: "memory", run: memories},
+	{name: "pods", run: pods},
+	{name: "size", run: size},
+	{name: "soak", run: soak, long: true},
 }
 
 func main() {
@@ -49,6 +52,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if os.Getenv(simulator) != "" {
+		if err := runSimulated(ctx); err != nil {
+			fmt.Fprintf(os.Stderr, "simulate nodes: %v\n", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := start(ctx, *bin, *only, strings.Fields(*upstream)); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1)
@@ -79,7 +89,7 @@ func chosen(only, name string) bool {
 func run(ctx context.Context, bin, only string) error {
 	var rows []row
 	for _, b := range benches {
-		if !chosen(only, b.name) {
+		if !chosen(only, b.name) || b.long && only == "" {
 			continue
 		}
 		load, _ := os.ReadFile("/proc/loadavg") //nolint:errcheck // it is for who reads along
@@ -90,11 +100,15 @@ func run(ctx context.Context, bin, only string) error {
 		}
 		r, err := b.run(ctx, e)
 		e.close()
-		if err != nil {
-			return fmt.Errorf("measure %s: %w", b.name, err)
-		}
 		rows = append(rows, r...)
+		if err != nil {
+			return errors.Join(fmt.Errorf("measure %s: %w", b.name, err), printRows(rows))
+		}
 	}
+	return printRows(rows)
+}
+
+func printRows(rows []row) error {
 	w := tabwriter.NewWriter(os.Stdout, 2, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tWORK\tWRIT\tGOAL\tPEER (RECORDED)")
 	for _, r := range rows {
