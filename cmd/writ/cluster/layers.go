@@ -19,6 +19,8 @@ import (
 // The first error of a part ends all of them.
 type layers struct {
 	front, loops, store layer
+
+	told context.Context //nolint:containedctx // done when the server is told to end
 }
 
 type layer struct {
@@ -32,7 +34,7 @@ var errBelow = errors.New("a part has ended")
 
 // newLayers returns layers whose front ends with ctx.
 func newLayers(ctx context.Context) *layers {
-	l := &layers{front: newLayer(ctx), loops: newLayer(context.WithoutCancel(ctx)), store: newLayer(context.WithoutCancel(ctx))}
+	l := &layers{front: newLayer(ctx), loops: newLayer(context.WithoutCancel(ctx)), store: newLayer(context.WithoutCancel(ctx)), told: ctx}
 	l.front.Go(func() error {
 		select {
 		case <-l.loops.ctx.Done():
@@ -51,13 +53,18 @@ func newLayer(ctx context.Context) layer {
 	return layer{g, ctx, end}
 }
 
-// wait returns the first error of a part when all have ended.
+// wait returns the first error of a part when all have ended. Once the server is
+// told to end it is no error of a part that it says so.
 func (l *layers) wait() error {
+	toldSo := func(err error) bool { return l.told.Err() != nil && errors.Is(err, context.Canceled) }
 	err := l.front.Wait()
+	if toldSo(err) {
+		err = nil
+	}
 	l.front.end()
 	for _, below := range []layer{l.loops, l.store} {
 		below.end()
-		if failed := below.Wait(); failed != nil && (err == nil || errors.Is(err, errBelow)) {
+		if failed := below.Wait(); failed != nil && !toldSo(failed) && (err == nil || errors.Is(err, errBelow)) {
 			err = failed
 		}
 	}

@@ -132,3 +132,27 @@ func TestLayers(t *testing.T) {
 		}
 	}
 }
+
+// A part that was still waiting for something when the server was told to end says
+// so: the server has ended well. One that says so by itself has failed.
+func TestToldToEndIsNoError(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := newLayers(ctx)
+		l.front.Go(func() error { <-l.front.ctx.Done(); return l.front.ctx.Err() })
+		l.loops.Go(func() error {
+			if told {
+				<-l.loops.ctx.Done()
+			}
+			return fmt.Errorf("wait for the cache: %w", context.Canceled)
+		})
+		l.store.Go(func() error { <-l.store.ctx.Done(); return nil })
+		if told {
+			cancel()
+		}
+		if err := l.wait(); (err == nil) != told {
+			t.Errorf("told to end: %v: %v", told, err)
+		}
+		cancel()
+	}
+}
