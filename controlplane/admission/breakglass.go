@@ -34,12 +34,12 @@ func refuse(ctx context.Context, a *registry.Attributes, p place, fields []strin
 }
 
 // refuseForeign is the answer to a write of what Git leaves out of its own: no,
-// or, to break-glass, that it lasts.
+// or, to break-glass, that it lasts until somebody takes it back.
 func refuseForeign(ctx context.Context, a *registry.Attributes, p place, fields []string) error {
 	if !breakGlass(a.User) {
 		return declaredStatus(a, foreignError(p, fields))
 	}
-	warnBreakGlass(ctx, a, fmt.Sprintf("%snot declared in Git: it stays, and Git does not show it, until it is taken back by hand or declared in %s", shorten(fields), p))
+	warnBreakGlass(ctx, a, fmt.Sprintf("%snot declared in Git: it stays, and is shown as drift, until it is declared in %s or taken back, by hand or by spec.undeclared of the Repository", shorten(fields), p))
 	return nil
 }
 

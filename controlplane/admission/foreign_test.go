@@ -95,7 +95,7 @@ func TestGuardOwnsPods(t *testing.T) {
 	if _, err := c.Patch(glass, deployments, shop("x"), types.StrategicMergePatchType, []byte(`{"spec":{"template":`+sidecar+`}}`), client.WriteOptions{FieldManager: "kubectl"}); err != nil {
 		t.Error(err)
 	}
-	if len(rec.texts) == 0 || !strings.Contains(rec.texts[0], "not declared in Git: it stays, and Git does not show it") {
+	if len(rec.texts) == 0 || !strings.Contains(rec.texts[0], "not declared in Git: it stays, and is shown as drift") {
 		t.Errorf("break-glass is told %q", rec.texts)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/registry"
+	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -60,8 +61,7 @@ func TestGuard(t *testing.T) {
 	}{
 		{"delete", func() error { return c.Delete(admin, deployments, web, client.DeleteOptions{}) }, `deployments.apps "web" is forbidden: declared in Git: ` + whereWeb},
 		{"delete a collection", func() error {
-			_, err := c.DeleteCollection(admin, deployments, client.ListOptions{Namespace: "shop"}, client.DeleteOptions{})
-			return err
+			return c.DeleteAll(admin, deployments, []*store.Item{{Key: web}}, client.DeleteOptions{})
 		}, "declared in Git: " + whereWeb},
 		{"delete, dry run", func() error { return c.Delete(admin, deployments, web, client.DeleteOptions{DryRun: true}) }, "declared in Git: " + whereWeb},
 		{"update a declared field", func() error {

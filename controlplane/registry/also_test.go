@@ -141,9 +141,6 @@ func TestResourceNoLongerKept(t *testing.T) {
 	if err := g.Delete(ctx, v1, k, client.DeleteOptions{}); err == nil {
 		t.Error("delete finds it")
 	}
-	if _, err := g.DeleteCollection(ctx, v1, client.ListOptions{}, client.DeleteOptions{}); err != nil {
-		t.Logf("delete all: %v", err)
-	}
 	c := g.Cache()
 	if o, ok := c.Get(v1, k); ok || len(c.List(v1, "")) > 0 || len(c.List(v1, "default")) > 0 || len(c.Index(v1, client.IndexOwner, "u")) > 0 {
 		t.Errorf("the cache has %v", o)

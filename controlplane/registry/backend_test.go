@@ -138,17 +138,24 @@ func TestCacheIndex(t *testing.T) {
 	}
 }
 
-func TestDeleteCollection(t *testing.T) {
+func TestDeleteAll(t *testing.T) {
 	g, _ := open(t, t.TempDir())
 	for i := range 5 {
 		c := configMap(fmt.Sprintf("c%d", i), "x")
 		c.Labels = map[string]string{"odd": fmt.Sprint(i % 2)}
 		mustCreate(t, g, c)
 	}
-	list, err := g.DeleteCollection(person, configMaps, client.ListOptions{Namespace: "default", Labels: labels.SelectorFromSet(labels.Set{"odd": "0"})}, client.DeleteOptions{})
-	if err != nil || len(list.Items) != 3 {
-		t.Fatalf("deleted %d, %v, want 3", len(list.Items), err)
+	items, err := g.selected(person, g.store.Snapshot(configMaps), configMaps, client.ListOptions{Namespace: "default", Labels: labels.SelectorFromSet(labels.Set{"odd": "0"})})
+	if err != nil || len(items) != 3 {
+		t.Fatalf("selected %d, %v, want 3", len(items), err)
 	}
+	mustDelete := func() {
+		if err := g.DeleteAll(person, configMaps, items, client.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustDelete()
+	mustDelete() // what is gone is no error
 	if n := len(g.Cache().List(configMaps, "")); n != 2 {
 		t.Errorf("%d are left, want 2", n)
 	}

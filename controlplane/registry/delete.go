@@ -37,35 +37,6 @@ func (g *Registry) DeleteObject(ctx context.Context, r *schema.Resource, key sch
 	return o, e.object == nil, nil
 }
 
-// DeleteCollection deletes what the options select and returns it as it was
-// before. Every object is deleted on its own: one that is gone meanwhile is no
-// error.
-func (g *Registry) DeleteCollection(ctx context.Context, r *schema.Resource, o client.ListOptions, d client.DeleteOptions) (client.List, error) {
-	if err := CheckFields(r, o.Fields); err != nil {
-		return client.List{}, err
-	}
-	if err := g.current(ctx); err != nil {
-		return client.List{}, err
-	}
-	s := g.store.Snapshot(r)
-	list := client.List{ResourceVersion: s.Version().String()}
-	items, err := g.selected(ctx, s, r, o)
-	if err != nil {
-		return client.List{}, err
-	}
-	if err := g.DeleteAll(ctx, r, items, d); err != nil {
-		return client.List{}, err
-	}
-	for _, it := range items {
-		was, err := asked(ctx, r, it.Object)
-		if err != nil {
-			return client.List{}, err
-		}
-		list.Items = append(list.Items, was)
-	}
-	return list, nil
-}
-
 // DeleteAll deletes objects of one resource, each on its own: one that is gone
 // meanwhile is no error.
 func (g *Registry) DeleteAll(ctx context.Context, r *schema.Resource, items []*store.Item, d client.DeleteOptions) error {

@@ -37,6 +37,9 @@ func Typed(m *render.Manifest, o schema.Object, found []v1alpha1.Finding) (refus
 	accepted := Accepted(m)
 	if o != nil {
 		refused, warned = lacking(m, o, accepted)
+		if len(accepted.names) > 0 { // of what is left out the API is not asked
+			o = DecodeApplied(m)
+		}
 		for _, err := range podErrors(m, o) {
 			if !said(append(found, refused...), err.Field) {
 				refused = append(refused, fieldFinding(m, err))

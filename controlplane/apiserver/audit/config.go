@@ -139,6 +139,9 @@ func (keepOpen) Close() error { return nil }
 
 func newTrail(p *auditinternal.Policy, out io.WriteCloser, cfg Config) *Trail {
 	sink := auditlog.NewBackend(out, cfg.Format, auditv1.SchemeGroupVersion)
+	if cfg.Format != auditlog.FormatLegacy {
+		sink = lineSink{sink, out}
+	}
 	if cfg.MaxEventSize > 0 {
 		sink = truncate.NewBackend(sink, truncate.Config{MaxEventSize: cfg.MaxEventSize, MaxBatchSize: max(maxBatchSize, cfg.MaxEventSize)}, auditv1.SchemeGroupVersion)
 	}
