@@ -217,7 +217,7 @@ func (s *securing) judge(ctx context.Context, u *unit, i int, r *room) {
 	}
 	for k := range enforced {
 		f := enforced[k].Finding
-		r.explain(&f, h.Resource.Kind == "Pod")
+		r.explain(&f, h.Resource.Kind == "Pod", u.pods.accepted[i])
 		switch {
 		case u.pods.accepted[i]:
 			f.Message += "; the manifest accepts that, so the commit enters"
@@ -247,7 +247,7 @@ func (s *securing) judge(ctx context.Context, u *unit, i int, r *room) {
 }
 
 // explain completes what is wrong with an object by what its namespace says.
-func (r *room) explain(f *v1alpha1.Finding, isPod bool) {
+func (r *room) explain(f *v1alpha1.Finding, isPod, accepted bool) {
 	level, whose := fmt.Sprintf("Pod Security %q", r.enforce.Level), ""
 	switch {
 	case !r.known:
@@ -267,7 +267,7 @@ func (r *room) explain(f *v1alpha1.Finding, isPod bool) {
 	if r.declared != nil {
 		f.Hint += fmt.Sprintf(" (%s:%d)", r.declared.File, r.declared.Line)
 	}
-	if !isPod {
+	if !isPod && !accepted {
 		f.Hint += fmt.Sprintf("; or accept it: annotate the object %s: %s", v1alpha1.AcceptAnnotation, validate.RulePodSecurity)
 	}
 }
