@@ -317,6 +317,8 @@ func (c *target) forPods(a *actor) []attempt {
 		pod("a port of the host", refused, "", `,"ports":[{"containerPort":80,"hostPort":80}]`),
 		pod("a capability", refused, "", security(`{"capabilities":{"add":["SYS_ADMIN"]}}`)),
 		pod("its own users and all of /proc", refused, `"hostUsers":false,`, security(`{"procMount":"Unmasked","runAsUser":0}`)),
+		a.does("a pod that accepts by itself to have no users of its own", refused, "POST", "/api/v1/namespaces/quiet/pods",
+			`{"metadata":{"name":"accepts","annotations":{"writ.dev/accept":"spec.hostUsers,PodSecurity"}},"spec":{"hostUsers":false,"containers":[{"name":"c","image":"i","securityContext":{"procMount":"Unmasked","runAsUser":0}}]}}`, ""),
 		pod("all of /proc", refused, "", security(`{"procMount":"Unmasked"}`)),
 		pod("no seccomp", refused, "", security(`{"seccompProfile":{"type":"Unconfined"}}`)),
 		pod("a sysctl of the host", refused, `"securityContext":{"sysctls":[{"name":"kernel.msgmax","value":"1"}]},`, ""),
