@@ -31,6 +31,9 @@ type World struct {
 	AllowDeletes bool
 	// Unreadable says of which kinds the live objects cannot be read.
 	Unreadable func(*schema.Resource) bool
+	// Assumed says that the cluster is none that runs: that something is not
+	// there means nothing.
+	Assumed bool
 	// expect is told what is about to be planned; nil: nobody needs to know.
 	expect func(context.Context, []render.Head) error
 	// touched are the objects that may not be live, or not as they were left;
@@ -65,7 +68,8 @@ func Review(ctx context.Context, t render.Tree, options ...render.Options) (wron
 	if err != nil {
 		return nil, nil, err
 	}
-	return validate.Sort(slices.Concat(ev.findings, ev.together(nil), refused)), validate.Sort(append(ev.warnings, warned...)), nil
+	missing, missed := ev.speaksOf(nil)
+	return validate.Sort(slices.Concat(ev.findings, ev.together(nil), refused, missing)), validate.Sort(slices.Concat(ev.warnings, warned, missed)), nil
 }
 
 // Plan says what a tree would do to a cluster. Findings of the tree itself and
@@ -106,7 +110,8 @@ func (e *evaluator) plan(ctx context.Context, t render.Tree, c Commit, w World, 
 		return nil, nil, err
 	}
 	ev.warnings = append(ev.warnings, warned...)
-	findings := slices.Concat(ev.findings, ev.together(namespaceExists(w.Live)), refused)
+	lacking, _ := ev.speaksOf(w.cluster())
+	findings := slices.Concat(ev.findings, ev.together(namespaceExists(w.Live)), refused, lacking)
 	if len(findings) > 0 && !ev.leave(findings, w) {
 		return &plan.Plan{Findings: validate.Sort(findings)}, ev, nil
 	}
@@ -133,6 +138,10 @@ func (ev *evaluation) plan(ctx context.Context, c Commit, w World) (*plan.Plan, 
 }
 
 func (ev *evaluation) compute(ctx context.Context, c Commit, w World) (*plan.Plan, error) {
+	refused, warned := ev.speaksOf(w.cluster())
+	if len(refused) > 0 { // since it was evaluated
+		return &plan.Plan{Findings: validate.Sort(refused)}, nil
+	}
 	in := w.input()
 	in.SHA, in.Author, in.Time, in.AllowDeletes = c.SHA, c.Author, c.Time, w.AllowDeletes || allowsDeletes(c.Message)
 	var err error
@@ -145,7 +154,7 @@ func (ev *evaluation) compute(ctx context.Context, c Commit, w World) (*plan.Pla
 	}
 	p := plan.Compute(in)
 	ev.locate(ctx, p.Findings)
-	p.Findings, p.Warnings = validate.Sort(p.Findings), validate.Sort(ev.warnings)
+	p.Findings, p.Warnings = validate.Sort(p.Findings), validate.Sort(slices.Concat(ev.warnings, warned))
 	return p, nil
 }
 

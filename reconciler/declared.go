@@ -52,6 +52,7 @@ type evaluated struct {
 	in       *sortedset.Set[namespaceUse]
 	objects  int
 	twice    int // objects that are declared more than once
+	refs     references
 
 	// json is the JSON of the units that were read for this tree, by path, as
 	// long as a plan may want it.
@@ -60,7 +61,7 @@ type evaluated struct {
 
 func newEvaluated() *evaluated {
 	byPath := func(a, b *unit) bool { return a.Path < b.Path }
-	return &evaluated{units: sortedset.New(byPath), noted: sortedset.New(byPath), in: sortedset.New(func(a, b namespaceUse) bool { return a.name < b.name }),
+	return &evaluated{refs: newReferences(), units: sortedset.New(byPath), noted: sortedset.New(byPath), in: sortedset.New(func(a, b namespaceUse) bool { return a.name < b.name }),
 		declared: sortedset.New(func(a, b declaration) bool {
 			return cmp.Or(compareRefs(a.Ref, b.Ref), strings.Compare(a.unit.Path, b.unit.Path), cmp.Compare(a.at, b.at)) < 0
 		})}
@@ -69,6 +70,7 @@ func newEvaluated() *evaluated {
 func (e *evaluated) clone() *evaluated {
 	out := *e
 	out.units, out.noted, out.declared, out.in, out.json = e.units.Clone(), e.noted.Clone(), e.declared.Clone(), e.in.Clone(), nil
+	out.refs = e.refs.clone()
 	return &out
 }
 
@@ -95,11 +97,14 @@ func (e *evaluated) put(u *unit) {
 		h := &u.heads[i]
 		if e.declares(h.Ref) {
 			e.twice++
+		} else {
+			e.refs.declare(h.Ref)
 		}
 		e.declared.Put(declaration{h, u, i})
 		e.use(h, 1)
 	}
 	e.objects += len(u.heads)
+	e.putReferences(u)
 }
 
 func (e *evaluated) remove(path string) {
@@ -108,11 +113,14 @@ func (e *evaluated) remove(path string) {
 		return
 	}
 	e.noted.Delete(u)
+	e.removeReferences(u)
 	for i := range u.heads {
 		h := &u.heads[i]
 		e.declared.Delete(declaration{h, u, i})
 		if e.declares(h.Ref) {
 			e.twice--
+		} else {
+			e.refs.undeclare(h.Ref)
 		}
 		e.use(h, -1)
 	}

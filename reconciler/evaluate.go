@@ -15,6 +15,7 @@ import (
 	"github.com/writ-os/writ/reconciler/health"
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/policy"
+	"github.com/writ-os/writ/reconciler/reference"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/validate"
 	"github.com/writ-os/writ/schema"
@@ -49,6 +50,7 @@ type checked struct {
 	kinds    string // hash of the custom kinds, where it depends on them
 	unknown  bool   // it has a kind that nobody knows
 	heads    []render.Head
+	facts    []*reference.Facts // of each, where there are any; nil: of none
 
 	definitions []definition
 	findings    []v1alpha1.Finding
@@ -130,6 +132,7 @@ func (e *evaluator) evaluate(ctx context.Context, t render.Tree, keep func(*rend
 		return nil, err
 	}
 	next := p.next
+	next.refs.settle()
 	next.scan, next.judge, next.health, next.json = scan, p.judge, judged, p.json
 	next.about = slices.Concat(scan.Findings(), complaints, unwell)
 	e.remember(next)

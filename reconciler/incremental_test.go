@@ -118,6 +118,8 @@ func (l *fortune) pool() map[string][]string {
 			"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: n" + n + "}\n" + object("c", "namespace: n"+n, ""), object("c", "namespace: n"+strconv.Itoa(l.rnd.IntN(7)), ""),
 			object("c", "annotations: {writ.dev/wave: \"1\"}", ""),
 			object("d", "annotations: {writ.dev/depends-on: ConfigMap/default/c"+value+"}", ""),
+			"---\napiVersion: v1\nkind: Service\nmetadata: {name: s" + n + "}\nspec: {selector: {n: \"" + value + "\"}, ports: [{port: 1, targetPort: http}]}\n",
+			"---\napiVersion: v1\nkind: Pod\nmetadata: {name: p" + n + ", labels: {n: \"" + value + "\"}}\nspec: {containers: [{name: a, image: a, envFrom: [{configMapRef: {name: c" + value + "}}]}]}\n",
 			"---\napiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w" + n + "}\nspec: {size: " + value + "}\n"}
 	}
 	out["bad.yaml"] = []string{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bad}\ndatum: {}\n"}
@@ -128,7 +130,8 @@ func (l *fortune) pool() map[string][]string {
 	out["y/kustomization.yml"] = []string{"resources: [f.yaml]\n"}
 	out["policy/p.cue"] = []string{
 		"package policy\n\nrules: team: {match: kind: \"ConfigMap\", message: \"no team\", severity: \"warn\", require: metadata: labels: team: string}\n",
-		"package policy\n\nrules: team: {match: kind: \"ConfigMap\", message: \"other team\", severity: \"warn\", require: metadata: labels: team: \"b\"}\n"}
+		"package policy\n\nrules: team: {match: kind: \"ConfigMap\", message: \"other team\", severity: \"warn\", require: metadata: labels: team: \"b\"}\n" +
+			"rules: there: {finding: \"MissingReference\", severity: \"refuse\"}\n"}
 	return out
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/writ-os/writ/reconciler/health"
 	"github.com/writ-os/writ/reconciler/policy"
+	"github.com/writ-os/writ/reconciler/reference"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/validate"
@@ -78,6 +79,12 @@ func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (
 		if m.Resource.Kind == "Namespace" && m.Resource.Custom == nil {
 			c.spaces = append(c.spaces, space{m.Ref, labelsOf(m)})
 		}
+		if f := reference.Of(m); f != nil {
+			if c.facts == nil {
+				c.facts = make([]*reference.Facts, len(out.Manifests))
+			}
+			c.facts[i] = f
+		}
 		if m.Resource.Custom != nil {
 			c.findings = append(c.findings, validate.Custom(ctx, m, j.kinds.rules(m.Resource))...)
 		} else {
@@ -87,6 +94,9 @@ func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (
 			c.judgeSecurity(i, m, j.security, out.Redact)
 		}
 	}
+	for i := range out.Manifests {
+		j.keys(&out.Manifests[i], c)
+	}
 	c.findings, c.warnings = out.Redact(c.findings), out.Redact(c.warnings)
 	s := &seen{checked: c, json: json, open: j.policies.Open(out.Manifests)}
 	if s.open != nil {
@@ -94,6 +104,18 @@ func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (
 		s.redact = out.Redact
 	}
 	return s, nil
+}
+
+// keys looks at what a manifest says to the cluster beside its fields.
+func (j judge) keys(m *render.Manifest, c *checked) {
+	for _, f := range validate.Keys(m) {
+		switch j.policies.Severity(f.Rule, &m.Head, policy.Refuse) {
+		case policy.Refuse:
+			c.findings = append(c.findings, f)
+		case policy.Warn:
+			c.warnings = append(c.warnings, f)
+		}
+	}
 }
 
 // ask has the policies answer what is open of some units, in one turn.

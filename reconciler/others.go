@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler/reference"
 	"github.com/writ-os/writ/reconciler/secret"
 	"github.com/writ-os/writ/reconciler/validate"
 	"github.com/writ-os/writ/schema"
@@ -77,10 +78,10 @@ func (r *Reconciler) planAgain(ctx context.Context) {
 const refusedRetry = time.Minute
 
 // dependsOnCluster says whether a finding may go away without a new commit: the
-// cluster lacks a kind, a key, a namespace or variables.
+// cluster lacks a kind, a key, a namespace, variables or what objects speak of.
 func dependsOnCluster(f v1alpha1.Finding) bool {
 	switch f.Rule {
-	case "UnknownKind", secret.RuleMissingKey, "Variable", "NoNamespace", validate.RulePodSecurity:
+	case "UnknownKind", secret.RuleMissingKey, "Variable", "NoNamespace", validate.RulePodSecurity, reference.RuleMissing, reference.RuleNone:
 		return true
 	}
 	return false

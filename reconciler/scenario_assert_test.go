@@ -48,6 +48,13 @@ var asserts = map[string]command{
 		}
 		return nil
 	},
+	// warnings TREE N: how many warnings there are
+	"warnings": func(s *scenario, args []string) error {
+		if got := s.object(args[0]).Status.Warnings; strconv.Itoa(len(got)) != args[1] {
+			return fmt.Errorf("warnings are %+v", got)
+		}
+		return nil
+	},
 	// count KIND N: how many objects there are
 	"count": func(s *scenario, args []string) error {
 		if got := len(s.fake.Cache().List(kind(args[0]), "")); strconv.Itoa(got) != args[1] {

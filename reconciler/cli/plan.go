@@ -74,6 +74,7 @@ func planTree(ctx context.Context, t render.Tree, commit reconciler.Commit, c cl
 		return nil, err
 	}
 	w.Render = o.render()
+	_, w.Assumed = c.(assumedCluster)
 	return reconciler.Plan(ctx, t, commit, w)
 }
 
@@ -111,7 +112,7 @@ func PlanBase(ctx context.Context, dir, base string, o Options) (*plan.Plan, err
 // to a cluster in memory, which is empty but for the namespaces that neither
 // declares.
 func planBetween(ctx context.Context, from, to render.Tree, label string, o Options) (*plan.Plan, error) {
-	memory := client.NewFake(assumed(append(renderedWith(ctx, from, o.Sandbox, nil), renderedWith(ctx, to, o.Sandbox, nil)...))...)
+	memory := assumedCluster{client.NewFake(assumed(append(renderedWith(ctx, from, o.Sandbox, nil), renderedWith(ctx, to, o.Sandbox, nil)...))...)}
 	before, err := planTree(ctx, from, reconciler.Commit{}, memory, o)
 	if err != nil {
 		return nil, err
@@ -119,11 +120,22 @@ func planBetween(ctx context.Context, from, to render.Tree, label string, o Opti
 	if len(before.Findings) > 0 {
 		return nil, fmt.Errorf("%s has %d findings itself: the first is %s", label, len(before.Findings), report.FindingText(before.Findings[0]))
 	}
-	if _, err := apply.Do(ctx, memory, before); err != nil {
+	if _, err := apply.Do(ctx, memory.Fake, before); err != nil {
 		return nil, fmt.Errorf("apply %s in memory: %w", label, err)
 	}
-	return planTree(ctx, to, reconciler.Commit{}, memory, o)
+	after, err := planTree(ctx, to, reconciler.Commit{}, memory, o)
+	if err == nil { // what was there before is not what changes
+		after.Warnings = slices.DeleteFunc(after.Warnings, func(w v1alpha1.Finding) bool {
+			return slices.ContainsFunc(before.Warnings, func(b v1alpha1.Finding) bool {
+				return b.Object == w.Object && b.Rule == w.Rule && b.Field == w.Field && b.Message == w.Message
+			})
+		})
+	}
+	return after, err
 }
+
+// assumedCluster is a cluster of which nothing is known but what trees declare.
+type assumedCluster struct{ *client.Fake }
 
 // assumed are the namespaces that manifests live in and do not declare. Nobody
 // knows what they enforce, so they allow all pods.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -135,7 +136,9 @@ func kindsOf(ctx context.Context, box *sandbox.Sandbox, trees []render.Tree, w r
 	}
 	declared := map[render.Ref]bool{}
 	for _, t := range trees {
-		for _, m := range renderedWith(ctx, t, box, served) {
+		manifests := renderedWith(ctx, t, box, served)
+		maps.Copy(kinds, reconciler.Asked(manifests))
+		for _, m := range manifests {
 			declared[m.Ref] = true
 			if m.Resource.Custom == nil || served.ByGVK(m.Resource.GVK()) != nil {
 				kinds[m.Resource] = true // of others there is nothing live yet

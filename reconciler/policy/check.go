@@ -164,7 +164,7 @@ func (o *object) satisfies(r *rule) bool {
 		return false
 	}
 	if o.plain == nil {
-		o.plain = o.m.Value()
+		o.plain = o.m.Plain()
 	}
 	v := o.plain
 	if r.PodSpec {

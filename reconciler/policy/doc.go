@@ -31,4 +31,12 @@
 // require is unified with the object, or, with podSpec, with the specification
 // of its pods, wherever its kind keeps it. A field that must be there is
 // written with "!", one that must not be as field?: _|_.
+//
+// A rule with finding sets how heavy a finding of the cluster's own weighs:
+//
+//	rules: "what-is-spoken-of-is-there": {
+//		finding:  "MissingReference"
+//		severity: "refuse"
+//		except: [{namespace: "scratch-*"}]
+//	}
 package policy

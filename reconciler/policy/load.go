@@ -33,6 +33,7 @@ func Functions() []sandbox.Function { return []sandbox.Function{loadThere, check
 // loaded is what the server is told of rules.
 type loaded struct {
 	Rules    []rule
+	Weights  []weight
 	Findings []v1alpha1.Finding
 }
 
@@ -56,9 +57,9 @@ var kept cuerule.Kept[*compiledSet]
 func load(files render.RuleSources) *compiledSet {
 	packages, findings := files.Load()
 	s := &compiledSet{ctx: cuecontext.New()}
-	schema := cuerule.Schema(s.ctx, schemaCUE)
+	schema, own := cuerule.Schema(s.ctx, schemaCUE), cuerule.Schema(s.ctx, weightCUE)
 	for _, inst := range packages {
-		findings = append(findings, s.read(cuerule.Build(s.ctx, inst), schema)...)
+		findings = append(findings, s.read(cuerule.Build(s.ctx, inst), schema, own)...)
 	}
 	s.told.Findings = findings
 	for i := range s.rules {
@@ -68,8 +69,18 @@ func load(files render.RuleSources) *compiledSet {
 }
 
 // read takes the rules of one package.
-func (s *compiledSet) read(p *cuerule.Package, schema cue.Value) []v1alpha1.Finding {
+func (s *compiledSet) read(p *cuerule.Package, schema, weights cue.Value) []v1alpha1.Finding {
+	weighs := map[string]bool{}
 	return p.Read(func(head cuerule.Rule, own cue.Value) error {
+		if own.LookupPath(cue.ParsePath("finding")).Exists() {
+			weighs[head.Name] = true
+			w := weight{Rule: head}
+			if err := w.read(own.Unify(weights)); err != nil {
+				return err
+			}
+			s.told.Weights = append(s.told.Weights, w)
+			return nil
+		}
 		r := compiled{rule: &rule{Rule: head, Quick: compile(own.LookupPath(cue.ParsePath("require")), 0)}}
 		if err := r.read(own.Unify(schema)); err != nil {
 			return err
@@ -83,6 +94,9 @@ func (s *compiledSet) read(p *cuerule.Package, schema cue.Value) []v1alpha1.Find
 		field := f.Field[strings.LastIndexByte(f.Field, '.')+1:]
 		f.Rule, f.Field, f.Message = "Policy", "", fmt.Sprintf("policy %s: %s: %s", r.Name, field, f.Message)
 		f.Hint = "a rule has match, except, message, hint, severity (refuse or warn) and require"
+		if weighs[r.Name] {
+			f.Hint = "a rule of a finding has finding (" + strings.Join(Weighed, ", ") + "), severity (refuse, warn or ignore), match and except"
+		}
 	})
 }
 

@@ -22,6 +22,7 @@ const loadTimeout = 10 * time.Second
 type Set struct {
 	sources render.RuleSources
 	rules   []rule
+	weights []weight
 	sandbox *sandbox.Sandbox
 	limit   time.Duration // of a check
 }
@@ -75,7 +76,7 @@ func Reload(ctx context.Context, t render.Tree, s *sandbox.Sandbox, before *Set,
 			r.Quick = nil
 		}
 	}
-	set.rules = got.Rules
+	set.rules, set.weights = got.Rules, got.Weights
 	return set, findings, nil
 }
 

@@ -183,6 +183,7 @@ func (r *Rendered) export(u *Unit, v cue.Value, near token.Pos, found func(*node
 // that an error names the one in the package itself is taken, since that is
 // where the author can mend it.
 func (r *Rendered) cueError(u *Unit, err error) {
+	var found []v1alpha1.Finding
 	for _, e := range cueerrors.Errors(err) {
 		f := v1alpha1.Finding{File: u.Path, Rule: "CUE", Field: strings.Join(e.Path(), ".")}
 		f.Message = strings.TrimPrefix(strings.ReplaceAll(e.Error(), "\n", " "), f.Field+": ")
@@ -192,6 +193,9 @@ func (r *Rendered) cueError(u *Unit, err error) {
 				f.File, f.Line, f.Column = file, p.Line(), p.Column()
 			}
 		}
+		found = append(found, f)
+	}
+	for _, f := range inWords(found) {
 		if !slices.Contains(r.Findings, f) {
 			r.find(f)
 		}

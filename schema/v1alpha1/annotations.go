@@ -118,6 +118,15 @@ const (
 	EvictableAnnotation = "writ.dev/evictable"
 )
 
+// ManifestAnnotations are those of writ.dev/ that people write in manifests; in
+// a manifest any other means nothing.
+var ManifestAnnotations = []string{WaveAnnotation, DependsOnAnnotation, ReplaceAnnotation, PruneAnnotation, ProtectAnnotation, MoveFromAnnotation,
+	RetryAnnotation, EvictableAnnotation,
+	"writ.dev/substitute",      // no variables in the object (reconciler/render)
+	"writ.dev/metadata-egress", // pods of the Namespace reach metadata services (nodeagent)
+	"writ.dev/given-up",        // the Node's machine does not come back (controllers/certificates)
+}
+
 // DeclaredCause is the type of the cause of a refusal by the write guard: what
 // was to be changed or deleted is Git's. Loops tell it from other refusals,
 // because trying again does not help.
