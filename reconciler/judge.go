@@ -67,7 +67,7 @@ func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", u.Path, err)
 	}
-	c := &checked{policies: j.policies.Hash(), kinds: j.kinds.hash, findings: out.Findings,
+	c := &checked{policies: j.policies.Hash(), kinds: j.kinds.hash, findings: out.Findings, warnings: out.Warnings,
 		heads: make([]render.Head, len(out.Manifests)), definitions: definitionsIn(out.Manifests)}
 	for _, f := range out.Findings {
 		c.unknown = c.unknown || f.Rule == "UnknownKind"

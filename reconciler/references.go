@@ -21,9 +21,9 @@ type references struct {
 	// wants are all references, by what they are to; open are those to what the
 	// tree does not declare.
 	wants, open *sortedset.Set[want]
-	joins       *sortedset.Set[join]      // by namespace
-	spaces      *sortedset.Set[heldSpace] // by name
-	stale       map[string]bool           // namespaces whose space is not of this tree
+	joins       *sortedset.Set[join]       // by namespace
+	spaces      *sortedset.Set[neighbours] // by name
+	stale       map[string]bool            // namespaces whose space is not of this tree
 }
 
 // want is one reference of an object.
@@ -43,8 +43,8 @@ type join struct {
 	at        int
 }
 
-// heldSpace is what is suspect in a namespace.
-type heldSpace struct {
+// neighbours is what is suspect in a namespace.
+type neighbours struct {
 	name     string
 	suspects []reference.Suspect
 }
@@ -57,7 +57,7 @@ func newReferences() references {
 		joins: sortedset.New(func(a, b join) bool {
 			return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.unit.Path, b.unit.Path), cmp.Compare(a.at, b.at)) < 0
 		}),
-		spaces: sortedset.New(func(a, b heldSpace) bool { return a.name < b.name })}
+		spaces: sortedset.New(func(a, b neighbours) bool { return a.name < b.name })}
 }
 
 func (r *references) clone() references {
@@ -133,9 +133,9 @@ func (r *references) undeclare(ref render.Ref) {
 func (r *references) settle() {
 	for name := range r.stale {
 		if s := reference.Space(r.entries(name)); len(s) > 0 {
-			r.spaces.Put(heldSpace{name, s})
+			r.spaces.Put(neighbours{name, s})
 		} else {
-			r.spaces.Delete(heldSpace{name: name})
+			r.spaces.Delete(neighbours{name: name})
 		}
 	}
 	r.stale = nil

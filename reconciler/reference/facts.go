@@ -65,7 +65,8 @@ type Facts struct {
 	Ports []Port
 	Any   bool
 	// Operated says that the object is a custom resource, of which an operator
-	// may make anything; Makes are names that it speaks of.
+	// may make anything. Makes are names of Secrets and the like that an object
+	// speaks of to a program: a custom resource, or the arguments of a Job.
 	Operated bool
 	Makes    []string
 	// Class is the class of storage that a PersistentVolume is of.
@@ -81,7 +82,7 @@ type Port struct{ Name, Number string }
 // Joins says whether the facts are to be held against those of other objects
 // of the namespace, and not each by itself.
 func (f *Facts) Joins() bool {
-	return f.Pods != nil || f.Selects != nil || len(f.Ports) > 0 || f.Any || f.Operated || f.Opaque || f.Class != "" || slices.ContainsFunc(f.Needs, func(n Need) bool { return n.Port != "" })
+	return f.Pods != nil || f.Selects != nil || len(f.Ports) > 0 || f.Any || f.Operated || len(f.Makes) > 0 || f.Opaque || f.Class != "" || slices.ContainsFunc(f.Needs, func(n Need) bool { return n.Port != "" })
 }
 
 // Of returns the facts of a manifest; nil where there are none.
@@ -135,12 +136,14 @@ func Resource(kind string) *schema.Resource { return resources[kind] }
 var given = map[string]bool{
 	"ServiceAccount/default": true, "ConfigMap/kube-root-ca.crt": true,
 	"PriorityClass/system-cluster-critical": true, "PriorityClass/system-node-critical": true, "Service/kubernetes": true,
+	"ClusterRole/cluster-admin": true, "ClusterRole/admin": true, "ClusterRole/edit": true, "ClusterRole/view": true,
+	"Role/extension-apiserver-authentication-reader": true,
 }
 
 // need notes that the object speaks of another, by the name that a value has.
 func (r *reader) need(kind, namespace string, v render.Value, field, why string) *Need {
 	name, res := v.Text(), resources[kind]
-	if name == "" || res == nil || given[kind+"/"+name] {
+	if name == "" || res == nil || res.Namespaced && namespace == "" || given[kind+"/"+name] {
 		return nil
 	}
 	if !res.Namespaced {

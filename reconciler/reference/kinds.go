@@ -25,6 +25,7 @@ func (r *reader) builtIn(kind string, v render.Value) {
 		r.need("Service", r.namespace, v.Get("spec", "serviceName"), "spec.serviceName", "the pods have no names of their own in DNS")
 		for i, c := range v.Get("spec", "volumeClaimTemplates").Items() {
 			r.claim(c, fmt.Sprintf("spec.volumeClaimTemplates[%d].", i))
+			r.replaced(v.Get("spec", "template", "spec", "volumes"), c.Get("metadata", "name").Text())
 		}
 	case "CronJob":
 		r.pods(v.Get("spec", "jobTemplate", "spec", "template"), "spec.jobTemplate.spec.template.")
@@ -52,6 +53,17 @@ func (r *reader) builtIn(kind string, v render.Value) {
 	case "APIService":
 		s := v.Get("spec", "service")
 		r.need("Service", s.Get("namespace").Text(), s.Get("name"), "spec.service.name", "the API cannot be reached")
+	}
+}
+
+// replaced takes back what is said of a volume: a claim that a StatefulSet makes
+// for each pod takes its place.
+func (r *reader) replaced(volumes render.Value, name string) {
+	for i, v := range volumes.Items() {
+		if v.Get("name").Text() == name {
+			at := fmt.Sprintf("spec.template.spec.volumes[%d].", i)
+			r.f.Needs = slices.DeleteFunc(r.f.Needs, func(n Need) bool { return strings.HasPrefix(n.Field, at) })
+		}
 	}
 }
 

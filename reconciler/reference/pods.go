@@ -2,6 +2,7 @@ package reference
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -38,6 +39,7 @@ func (r *reader) pods(v render.Value, at string) {
 	}
 	for _, list := range []string{"initContainers", "containers"} {
 		for i, c := range spec.Get(list).Items() {
+			r.told(c)
 			r.container(c, fmt.Sprintf("%s%s[%d]", at, list, i))
 			for _, port := range c.Get("ports").Items() {
 				if name := port.Get("name").Text(); name != "" {
@@ -45,6 +47,31 @@ func (r *reader) pods(v render.Value, at string) {
 				}
 			}
 		}
+	}
+}
+
+// told gathers what a program is told to make: --secret-name=webhook-tls,
+// SECRET_NAME=memberlist. What it makes of that is there once it runs.
+func (r *reader) told(c render.Value) {
+	add := func(key, value string) {
+		key = strings.ToLower(key)
+		if value != "" && len(r.f.Makes) < maxMakes && (strings.Contains(key, "secret") || strings.Contains(key, "configmap") || strings.Contains(key, "config-map")) {
+			r.f.Makes = append(r.f.Makes, value)
+		}
+	}
+	for _, list := range []string{"command", "args"} {
+		before := ""
+		for _, a := range c.Get(list).Items() {
+			key, value, ok := strings.Cut(a.Text(), "=")
+			if !ok {
+				key, value = before, a.Text()
+			}
+			add(key, value)
+			before = a.Text()
+		}
+	}
+	for _, e := range c.Get("env").Items() {
+		add(e.Get("name").Text(), e.Get("value").Text())
 	}
 }
 

@@ -206,15 +206,14 @@ func (n *Need) Missing(h *render.Head, sure bool) v1alpha1.Finding {
 	return n.finding(h, RuleMissing, fmt.Sprintf("%s %s: %s", n.Ref, where, n.Why))
 }
 
-// May says whether an operator probably makes what an object speaks of: a
-// custom resource of the namespace names it, or it is named after one.
+// May says whether a program probably makes what an object speaks of: a custom
+// resource of the namespace names it, or a program's arguments do, or it is named
+// after a custom resource.
 func (n *Need) May(entries []Entry) bool {
 	for _, e := range entries {
-		if !e.Facts.Operated {
-			continue
-		}
 		name := e.Head.Key.Name
-		if n.Ref.Key.Name == name || strings.HasPrefix(n.Ref.Key.Name, name+"-") || slices.Contains(e.Facts.Makes, n.Ref.Key.Name) {
+		after := e.Facts.Operated && (n.Ref.Key.Name == name || strings.HasPrefix(n.Ref.Key.Name, name+"-"))
+		if after || slices.Contains(e.Facts.Makes, n.Ref.Key.Name) {
 			return true
 		}
 	}

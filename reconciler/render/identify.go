@@ -19,7 +19,9 @@ const defaultNamespace = "default"
 // identify turns a value into manifests: one, or those of a List.
 func identify(out *Rendered, n *node) {
 	if n.kind != mapNode {
-		out.find(at(n.pos, "MissingKind", "is no manifest: a manifest is a map with apiVersion and kind"))
+		f := at(n.pos, "MissingKind", "is no manifest: a manifest is a map with apiVersion and kind")
+		f.Hint = "if it is not meant for the cluster, list the file in " + ignoreFile
+		out.find(f)
 		return
 	}
 	apiVersion, kind := n.str("apiVersion"), n.str("kind")
@@ -92,9 +94,9 @@ func manifest(out *Rendered, n *node, apiVersion, kind string) {
 	case r.Namespaced && key.Namespace == "":
 		key.Namespace = defaultNamespace
 	case !r.Namespaced && key.Namespace != "":
-		f := at(n.get("metadata", "namespace").pos, "Forbidden", kind+" does not belong to a namespace")
+		f := at(n.get("metadata", "namespace").pos, "Forbidden", kind+" does not belong to a namespace, and is made without")
 		f.Object, f.Field, f.Hint = ObjectName(kind, schema.Key{Name: key.Name}), "metadata.namespace", "remove the line"
-		out.find(f)
+		out.Warnings = append(out.Warnings, f)
 		key.Namespace = ""
 		n.get("metadata").remove("namespace")
 	}
@@ -186,18 +188,43 @@ func unknownKind(n *node, apiVersion, kind string) v1alpha1.Finding {
 		f.Hint = "commit the chart, and ask for it with apiVersion: " + releaseGroup + "v1alpha1 and spec.chart: ./folder"
 		return f
 	}
+	group, _, _ := strings.Cut(apiVersion, "/")
+	foreign := strings.Contains(apiVersion, "/") && !builtInGroup(group)
+	if foreign {
+		f.Hint = "commit the CustomResourceDefinition of " + kind + " with it, or install what brings it first"
+		if near := nearGroup(group); near != "" {
+			f.Hint = "did you mean the group " + near + "?"
+		}
+		return f
+	}
 	if h := hintVersion(kind, apiVersion); h != "" {
 		f = at(n.get("apiVersion").pos, f.Rule, f.Message)
 		f.Field, f.Hint = "apiVersion", h
 		return f
 	}
-	best := 1 + len(kind)/3
+	best := 1 + len(kind)/4
 	for _, r := range schema.Resources {
 		if d := distance(strings.ToLower(kind), strings.ToLower(r.Kind)); d <= best {
 			best, f.Hint = d-1, fmt.Sprintf("did you mean %s in %s?", r.Kind, r.APIVersion())
 		}
 	}
 	return f
+}
+
+// builtInGroup says whether a group is, or was, one of Kubernetes or ours.
+func builtInGroup(group string) bool {
+	return group == "extensions" || slices.ContainsFunc(schema.Resources, func(r *schema.Resource) bool { return r.Group == group })
+}
+
+// nearGroup is the built-in group that was probably meant; "" where none is near.
+func nearGroup(group string) string {
+	near, best := "", 3
+	for _, r := range schema.Resources {
+		if d := distance(group, r.Group); d < best && r.Group != "" {
+			near, best = r.Group, d
+		}
+	}
+	return near
 }
 
 // hintVersion names the apiVersion of a kind.

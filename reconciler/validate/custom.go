@@ -2,13 +2,10 @@ package validate
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema"
@@ -35,9 +32,12 @@ func Custom(ctx context.Context, m *render.Manifest, rules schema.Custom) []v1al
 		findings = append(findings, v1alpha1.Finding{Field: path, Rule: "UnknownField", Message: path + ": there is no such field", Hint: meant(rules, path)})
 	}
 	rules.Default(u.Object)
-	for _, err := range rules.Validate(ctx, u, nil) {
-		findings = append(findings, v1alpha1.Finding{Field: strings.Trim(err.Field, "<>"), Rule: strings.TrimPrefix(string(err.Type), "FieldValue"),
-			Message: err.Field + ": " + detail(err)})
+	errs := rules.Validate(ctx, u, nil)
+	for _, err := range errs {
+		if len(errs) > 1 && notChecked(err) {
+			continue // the others say why
+		}
+		findings = append(findings, v1alpha1.Finding{Field: fieldOf(err), Rule: strings.TrimPrefix(string(err.Type), "FieldValue"), Message: sentence(err)})
 	}
 	for i := range findings {
 		f := &findings[i]
@@ -59,13 +59,4 @@ func meant(rules schema.Custom, path string) string {
 		return ""
 	}
 	return validate.DidYouMean(path[strings.LastIndexByte(path, '.')+1:], f.Fields(path))
-}
-
-// detail is an error of the schema without the place, which is said before.
-func detail(err *field.Error) string {
-	if err.Detail == "" {
-		value, _ := json.Marshal(err.BadValue)
-		return fmt.Sprintf("%s: %.200s", err.Type, value)
-	}
-	return strings.TrimPrefix(err.Detail, err.Field+" in body ")
 }

@@ -2,8 +2,10 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/distribution/reference"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,7 +24,7 @@ func podErrors(m *render.Manifest, o schema.Object) field.ErrorList {
 	if t, at := support.TemplateOf(o); t != nil {
 		errs := containerErrors(&t.Spec, at.Child("spec"))
 		defaults.Apply(o)
-		return append(errs, core.TemplateErrors(t, at)...)
+		return append(errs, core.TemplateErrors(withClaims(o, t), at)...)
 	}
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -37,6 +39,25 @@ func podErrors(m *render.Manifest, o schema.Object) field.ErrorList {
 	}
 	defaults.Apply(pod)
 	return append(errs, core.PodErrors(pod)...)
+}
+
+// withClaims is the template of the pods of an object as they are made: those of
+// a StatefulSet have its claims as volumes, in place of any of that name.
+func withClaims(o schema.Object, t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	set, ok := o.(*appsv1.StatefulSet)
+	if !ok || len(set.Spec.VolumeClaimTemplates) == 0 {
+		return t
+	}
+	out := *t
+	out.Spec.Volumes = slices.Clone(t.Spec.Volumes)
+	for i := range set.Spec.VolumeClaimTemplates {
+		name := set.Spec.VolumeClaimTemplates[i].Name
+		if !slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name }) {
+			out.Spec.Volumes = append(out.Spec.Volumes, corev1.Volume{Name: name,
+				VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+		}
+	}
+	return &out
 }
 
 // containerErrors are what the API takes and nothing can run.

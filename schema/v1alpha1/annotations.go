@@ -124,6 +124,7 @@ var ManifestAnnotations = []string{WaveAnnotation, DependsOnAnnotation, ReplaceA
 	RetryAnnotation, EvictableAnnotation,
 	"writ.dev/substitute",      // no variables in the object (reconciler/render)
 	"writ.dev/metadata-egress", // pods of the Namespace reach metadata services (nodeagent)
+	"writ.dev/accept",          // a finding about the object is accepted
 	"writ.dev/given-up",        // the Node's machine does not come back (controllers/certificates)
 }
 
