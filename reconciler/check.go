@@ -46,13 +46,25 @@ type World struct {
 // Check says what is wrong with a tree by itself, without a cluster: all of
 // it, sorted by file and line. nil: nothing.
 func Check(ctx context.Context, t render.Tree, options ...render.Options) ([]v1alpha1.Finding, error) {
-	wrong, _, err := Review(ctx, t, options...)
-	return wrong, err
+	r, err := Review(ctx, t, options...)
+	if err != nil {
+		return nil, err
+	}
+	return r.Findings, nil
 }
 
-// Review is Check that also says what only is to be known, which keeps nothing
-// from being applied: rules that warn, and fields on which nothing acts.
-func Review(ctx context.Context, t render.Tree, options ...render.Options) (wrong, warnings []v1alpha1.Finding, err error) {
+// Reviewed is what there is to say of a tree without a cluster.
+type Reviewed struct {
+	// Findings keep it from being applied, Warnings do not: rules that warn, and
+	// fields on which nothing acts. Both are sorted by file and line.
+	Findings, Warnings []v1alpha1.Finding
+	// Objects that are declared, and Files, or folders that are built as a whole,
+	// that declare them.
+	Objects, Files int
+}
+
+// Review is Check that says all there is to say.
+func Review(ctx context.Context, t render.Tree, options ...render.Options) (*Reviewed, error) {
 	o := render.Options{}
 	if len(options) > 0 {
 		o = options[0]
@@ -62,14 +74,21 @@ func Review(ctx context.Context, t render.Tree, options ...render.Options) (wron
 	}
 	ev, err := newEvaluator().evaluate(ctx, t, nil, o)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	refused, warned, err := ev.security(ctx, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	missing, missed := ev.speaksOf(nil)
-	return validate.Sort(slices.Concat(ev.findings, ev.together(nil), refused, missing)), validate.Sort(slices.Concat(ev.warnings, warned, missed)), nil
+	out := &Reviewed{Findings: validate.Sort(slices.Concat(ev.findings, ev.together(nil), refused, missing)),
+		Warnings: validate.Sort(slices.Concat(ev.warnings, warned, missed)), Objects: ev.objects}
+	for u := range ev.units.All() {
+		if len(u.heads) > 0 {
+			out.Files++
+		}
+	}
+	return out, nil
 }
 
 // Plan says what a tree would do to a cluster. Findings of the tree itself and

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -15,25 +16,26 @@ func checkCommand() *cobra.Command {
 	var a access
 	var t tree
 	cmd := &cobra.Command{
-		Use:   "check DIR",
+		Use:   "check DIR|FILE",
 		Short: "Say what is wrong with a folder of manifests, without a cluster",
-		Long: `Check reads the manifests of a folder as the cluster would read a commit and
-prints every finding as file:line:col: message. It needs no cluster, no network
+		Long: `Check reads the manifests of a folder, or of one file, as the cluster would read
+a commit and prints every finding as file:line:col: message, and what only is to
+be known as file:line:col: warning: message. It needs no cluster, no network
 and no root. Where the cluster follows a folder of the repository, DIR is the
 repository and --path the folder. Encrypted files are opened with --age-key.
-Exit code 0: clean, 1: findings, 2: wrong usage.`,
-		Example: "  writ check .\n  writ check -o json apps/\n  writ check . --path clusters/home",
+Exit code 0: clean, or only warnings, 1: findings, 2: wrong usage.`,
+		Example: "  writ check .\n  writ check apps/web.yaml\n  writ check -o json apps/\n  writ check . --path clusters/home",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, dir []string) error {
 			o, err := t.options(&a)
 			if err != nil {
 				return usage(err)
 			}
-			found, warnings, err := cli.ReviewDir(cmd.Context(), dir[0], o)
+			r, err := cli.ReviewDir(cmd.Context(), dir[0], o)
 			if err != nil {
 				return usage(err)
 			}
-			return cmp.Or(cli.WriteReview(cmd.OutOrStdout(), found, warnings, o), findings(len(found) > 0))
+			return cmp.Or(cli.WriteReview(cmd.OutOrStdout(), r, dir[0], o), findings(len(r.Findings) > 0))
 		},
 	}
 	outputFlag(cmd, &a.output)
@@ -118,14 +120,15 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Say how far the cluster has come with the newest commit",
-		Long: `Status prints the commit that is in force and, where they differ, the newest
-one: its phase, how many objects are healthy and which are not, what it waits
+		Long: `Status prints, of every repository or of the one that --repository names, the
+commit that is in force and, where they differ, the newest one: its phase, how many objects are healthy and which are not and why, what it waits
 for, whether it was rolled back or applied in part, who signed it, and what has
 drifted of late. Where there are several servers it says which leads and which
 answer. With -w it is printed again whenever that changes.
 
-Exit code 0: done, 1: failure, 2: wrong usage.`,
-		Example: "  writ status\n  writ status -w",
+Exit code 0: well, or on its way, 1: a newest commit has failed or was refused, a
+repository cannot be read, or failure, 2: wrong usage. With -w it is 0.`,
+		Example: "  writ status\n  writ status -w\n  writ status --repository shop -o yaml",
 		Args:    args(cobra.NoArgs),
 		RunE: a.ask(func(ctx context.Context, q question, _ []string) error {
 			var err error
@@ -135,12 +138,19 @@ Exit code 0: done, 1: failure, 2: wrong usage.`,
 			if watch {
 				return cli.WatchStatus(ctx, q.client, q.options, q.out, terminal())
 			}
-			return cli.Status(ctx, q.client, q.options, q.out)
+			err = cli.Status(ctx, q.client, q.options, q.out)
+			if errors.Is(err, cli.ErrUnwell) {
+				return errFindings
+			}
+			return err
 		}),
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow until interrupted")
 	a.flags(cmd)
 	a.repositoryFlag(cmd)
+	repositories := cmd.Flags().Lookup("repository")
+	repositories.Usage, repositories.DefValue = "`name` of the Repository to speak of; default: all", ""
+	a.repository = ""
 	return cmd
 }
 

@@ -22,13 +22,15 @@ func whyCommand() *cobra.Command {
 		Long: `Why names the file and line that declare an object, and the commit that last
 changed it. For a field it names the line where that field is written, the value
 in Git and in the cluster and, by the blame of a local clone, the commit that
-wrote the line.
+wrote the line. Of what others have made, as the pods of a Deployment, it names
+what they were made of, by their owners.
 
 The clone is the one of the current directory, or --repo. Without one it says
 what the cluster itself has recorded. A viewer's rights are enough.
 
-Exit code 0: done, 1: failure, 2: wrong usage.`,
+Exit code 0: done, 1: there is no such object, or failure, 2: wrong usage.`,
 		Example: `  writ why deployment/web -n shop
+  writ why pod/web-5d8c7b9f4-x2lkq
   writ why deploy/web.spec.replicas
   writ why 'deploy/web.spec.template.spec.containers[name="web"].image' --repo ~/src/cluster`,
 		Args:              args(cobra.ExactArgs(1)),

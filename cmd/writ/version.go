@@ -39,17 +39,22 @@ func versionCommand() *cobra.Command {
 	return cmd
 }
 
-// outputFlag adds -o, which every command has; more are formats beside text and
-// json.
+// outputFlag adds -o, which every command has; more are formats beside text,
+// json and yaml. What a command writes as JSON is written as YAML where that is
+// asked for, so that no command need know.
 func outputFlag(cmd *cobra.Command, output *string, more ...string) {
-	formats := append([]string{"text", "json"}, more...)
+	formats := append([]string{"text", "json", "yaml"}, more...)
 	last := len(formats) - 1
 	words := strings.Join(formats[:last], ", ") + " or " + formats[last]
 	cmd.Flags().StringVarP(output, "output", "o", "text", "output `format`: "+words)
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) //nolint:errcheck // the flag exists
-	cmd.PreRunE = func(*cobra.Command, []string) error {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(formats, *output) {
 			return usageError{fmt.Errorf("--output %q: must be %s", *output, words)}
+		}
+		if *output == "yaml" {
+			*output = "json"
+			cmd.SetOut(&yamlWriter{to: cmd.OutOrStdout()})
 		}
 		return nil
 	}

@@ -31,17 +31,35 @@ import (
 // folder Options.Path in it, without a cluster. The error is that of a directory
 // that cannot be read.
 func CheckDir(ctx context.Context, dir string, o Options) ([]v1alpha1.Finding, error) {
-	wrong, _, err := ReviewDir(ctx, dir, o)
-	return wrong, err
+	r, err := ReviewDir(ctx, dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return r.Findings, nil
 }
 
-// ReviewDir is CheckDir that also says what only is to be known.
-func ReviewDir(ctx context.Context, dir string, o Options) (wrong, warnings []v1alpha1.Finding, err error) {
-	t, err := openFolder(dir, ".", o)
+// ReviewDir is CheckDir that also says what only is to be known. dir may be one
+// file: then what else is in its folder counts only where the file asks for it.
+func ReviewDir(ctx context.Context, dir string, o Options) (*reconciler.Reviewed, error) {
+	t, err := openFile(dir, o)
+	if t == nil && err == nil {
+		t, err = openFolder(dir, ".", o)
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	return reconciler.Review(ctx, t, o.render())
+}
+
+// openFile is a file as a tree; nil where the path is none of a file.
+func openFile(name string, o Options) (render.Tree, error) {
+	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+		return nil, nil // openFolder says what is wrong
+	}
+	if o.Path != "" {
+		return nil, Usage("--path is a folder of a directory, and %s is a file", name)
+	}
+	return reconciler.Tree(source.Dir{Root: filepath.Dir(name)}, filepath.Base(name)), nil
 }
 
 // render is how files are read.
@@ -215,22 +233,41 @@ func WriteFindings(w io.Writer, findings []v1alpha1.Finding, o Options) error {
 }
 
 // WriteReview writes findings as WriteFindings does, and after them warnings:
-// "file:line:col: warning: message".
-func WriteReview(w io.Writer, wrong, warnings []v1alpha1.Finding, o Options) error {
+// "file:line:col: warning: message". Where nothing is wrong it says how much was
+// looked at; name is what was asked for.
+func WriteReview(w io.Writer, r *reconciler.Reviewed, name string, o Options) error {
 	if o.JSON {
 		return writeJSON(w, struct {
 			Findings []v1alpha1.Finding `json:"findings"`
 			Warnings []v1alpha1.Finding `json:"warnings,omitempty"`
-		}{append([]v1alpha1.Finding{}, wrong...), warnings})
+		}{append([]v1alpha1.Finding{}, r.Findings...), r.Warnings})
 	}
-	if err := WriteFindings(w, wrong, o); err != nil {
+	if err := WriteFindings(w, r.Findings, o); err != nil {
 		return err
 	}
-	said := slices.Clone(warnings)
+	said := slices.Clone(r.Warnings)
 	for i := range said {
 		said[i].Message = "warning: " + said[i].Message
 	}
-	return WriteFindings(w, said, o)
+	if err := WriteFindings(w, said, o); err != nil || len(r.Findings) > 0 {
+		return err
+	}
+	text := fmt.Sprintf("%s in %s: nothing is wrong", counted(r.Objects, "object"), counted(r.Files, "file"))
+	switch {
+	case r.Objects == 0:
+		text = "there are no manifests in " + name
+	case len(r.Warnings) > 0:
+		text = fmt.Sprintf("%s in %s: nothing is wrong, %s", counted(r.Objects, "object"), counted(r.Files, "file"), counted(len(r.Warnings), "warning"))
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // WritePlan writes a plan, or the findings that keep it from being applied.

@@ -31,19 +31,69 @@ type state struct {
 	Refused *v1alpha1.Commit `json:"refused,omitempty"`
 	// Servers of the cluster, when there are several.
 	Servers []Server `json:"servers,omitempty"`
+	// Others are the other repositories, where no one was asked for.
+	Others []*state `json:"others,omitempty"`
 }
 
-// Status writes how far the cluster has come with the newest commit.
+// ErrUnwell is that a repository cannot be read, or its newest commit has failed
+// or was refused. It is told of before.
+var ErrUnwell = errors.New("not all is well")
+
+// Status writes how far the cluster has come with the newest commit of the
+// repository that was asked for, or of each. The error is ErrUnwell where one
+// has failed.
 func Status(ctx context.Context, c client.Reader, o Options, w io.Writer) error {
-	s, err := readState(ctx, c, o)
+	s, err := readStates(ctx, c, o)
 	if err != nil {
 		return err
 	}
 	if o.JSON {
-		return writeJSON(w, s)
+		err = writeJSON(w, s)
+	} else {
+		_, err = io.WriteString(w, s.text(o, time.Now()))
 	}
-	_, err = io.WriteString(w, s.text(o, time.Now()))
+	if err == nil && s.unwell() {
+		err = ErrUnwell
+	}
 	return err
+}
+
+// readStates reads the state of the repository that was asked for, or of all.
+func readStates(ctx context.Context, c client.Reader, o Options) (*state, error) {
+	s, err := readState(ctx, c, o)
+	if err != nil || o.Repository != "" {
+		return s, err
+	}
+	all, err := client.ListAll[*v1alpha1.Repository](ctx, c, client.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list repositories: %w", err)
+	}
+	slices.SortFunc(all, func(a, b *v1alpha1.Repository) int { return strings.Compare(a.Name, b.Name) })
+	for _, r := range all {
+		if r.Name == s.Repository.Name {
+			continue
+		}
+		other := Options{Repository: r.Name}
+		one, err := readState(ctx, c, other)
+		if apierrors.IsNotFound(err) {
+			continue // it has just gone
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.Others = append(s.Others, one)
+	}
+	return s, nil
+}
+
+// unwell says whether a repository cannot be read, or has a newest commit that
+// failed.
+func (s *state) unwell() bool {
+	bad := s.Head != nil && s.Head.Status.Phase == v1alpha1.CommitFailed
+	for _, c := range s.Repository.Status.Conditions {
+		bad = bad || c.Type == "Ready" && c.Status == metav1.ConditionFalse
+	}
+	return bad || slices.ContainsFunc(s.Others, (*state).unwell)
 }
 
 // WatchStatus writes the status, and again whenever it changes, until ctx is
@@ -58,7 +108,7 @@ func WatchStatus(ctx context.Context, c client.Reader, o Options, w io.Writer, t
 	defer tick.Stop()
 	last, lines := "", 0
 	for {
-		s, err := readState(ctx, c, o)
+		s, err := readStates(ctx, c, o)
 		if err != nil {
 			return err
 		}
@@ -105,6 +155,11 @@ func readState(ctx context.Context, c client.Reader, o Options) (*state, error) 
 		*part.to, err = client.Get[*v1alpha1.Commit](ctx, c, schema.Key{Name: report.CommitName(repository, part.sha)})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("read commit: %w", err)
+		}
+		if got := *part.to; err == nil && len(got.Status.Unhealthy) > 0 {
+			told := got.DeepCopy()
+			told.Status.Unhealthy = causes(ctx, c, told.Status.Unhealthy)
+			*part.to = told
 		}
 	}
 	all, err := client.ListAll[*v1alpha1.Commit](ctx, c, client.ListOptions{})
@@ -163,6 +218,9 @@ func (s *state) text(o Options, now time.Time) string {
 		if c := s.Repository.Status.Conditions[i]; c.Status == metav1.ConditionFalse {
 			fmt.Fprintf(&b, "sandbox     %s\n", paint(o, yellow, "less than there could be: "+c.Message))
 		}
+	}
+	for _, other := range s.Others {
+		b.WriteString("\n" + other.text(o, now))
 	}
 	serversText(&b, o, s.Servers)
 	return b.String()
@@ -231,6 +289,9 @@ func commitText(b *strings.Builder, o Options, label string, c *v1alpha1.Commit,
 			color = red
 		}
 		fmt.Fprintf(b, "              %s  %s  %s\n", paint(o, color, fmt.Sprintf("%-11s", u.Health)), u.Object, u.Message)
+	}
+	if n := int(s.Objects) - int(s.Ready) - len(s.Unhealthy); s.AppliedTime != nil && len(s.Unhealthy) > 0 && n > 0 {
+		fmt.Fprintf(b, "              ... and %d more\n", n)
 	}
 	for _, f := range s.Findings {
 		fmt.Fprintf(b, "              %s\n", report.FindingText(f))

@@ -31,6 +31,10 @@ type origin struct {
 	Time       string `json:"time"`
 	Message    string `json:"message,omitempty"`
 
+	// Through are the objects between the one that was asked for and this one,
+	// which it was made of: a Pod, its ReplicaSet.
+	Through []string `json:"through,omitempty"`
+
 	Field *fieldOrigin `json:"field,omitempty"`
 	// Note says what is missing for a better answer.
 	Note string `json:"note,omitempty"`
@@ -74,7 +78,9 @@ type lastChange struct {
 
 // Why writes which file and line of which commit declare an object, as
 // "deploy/web" or "Deployment/web", or a field of one, as
-// "deploy/web.spec.replicas". Namespace may be "" for all.
+// "deploy/web.spec.replicas". Of a live object that Git does not declare it writes
+// which declared one it was made of. Namespace may be "" for all. The error is
+// also that of an object that is nowhere.
 func Why(ctx context.Context, c client.Reader, o Options, namespace, name string, w io.Writer) error {
 	kind, name, ok := strings.Cut(name, "/")
 	if !ok {
@@ -85,9 +91,20 @@ func Why(ctx context.Context, c client.Reader, o Options, namespace, name string
 	if err != nil {
 		return fmt.Errorf("list inventories: %w", err)
 	}
-	name, field, found := origins(inventories, r, kind, namespace, name)
+	text := name
+	name, field, found := origins(inventories, r, kind, namespace, text)
 	if r == nil && len(found) == 0 {
 		return Usage("there is no kind %q, and no commit declares one", kind)
+	}
+	fields := slices.Repeat([]string{field}, len(found))
+	var others []made
+	if len(found) == 0 {
+		if found, fields, others, err = throughOwners(ctx, c, inventories, r, namespace, text); err != nil {
+			return err
+		}
+	}
+	if len(found)+len(others) == 0 {
+		return fmt.Errorf("%s/%s is neither declared in Git nor in the cluster", r.Kind, name)
 	}
 	at, err := nearClone(o.Clone)
 	if err != nil {
@@ -98,24 +115,19 @@ func Why(ctx context.Context, c client.Reader, o Options, namespace, name string
 		at.box = o.Sandbox
 	}
 	for i := range found {
-		if err := found[i].complete(ctx, c, at, field); err != nil {
+		if err := found[i].complete(ctx, c, at, fields[i]); err != nil {
 			return err
 		}
 	}
 	if o.JSON {
 		return writeJSON(w, append([]origin{}, found...))
 	}
-	if len(found) == 0 {
-		label := kind
-		if r != nil {
-			label = r.Kind
-		}
-		_, err := fmt.Fprintf(w, "%s/%s is not declared in Git\n", label, name)
-		return err
-	}
 	var b strings.Builder
 	for i := range found {
 		found[i].write(&b, o)
+	}
+	for i := range others {
+		others[i].write(&b)
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
@@ -308,6 +320,9 @@ func (o *origin) write(b *strings.Builder, opt Options) {
 	fmt.Fprintf(b, "%s\n", paint(opt, bold, o.Object))
 	row := func(label, format string, args ...any) {
 		fmt.Fprintf(b, "  %-12s %s\n", label, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	}
+	if len(o.Through) > 0 {
+		row("made", "%s", strings.Join(o.Through, ", made of "))
 	}
 	row("declared in", "%s:%d  (repository %s)", o.File, o.Line, o.Repository)
 	row("since", "%s  %s  by %s, %s", short(o.Commit), o.Message, author(o.Author), o.Time)

@@ -79,6 +79,9 @@ func describe(t *testing.T, tree Tree, options ...Options) string {
 			fmt.Fprintf(&b, "%s:%d:%d %s %s\n  %s\n", m.File, m.Line, m.Column, m.Resource.APIVersion(), m.Object(), m.JSON)
 		}
 		findings = append(findings, out.Findings...)
+		for _, f := range out.Warnings {
+			fmt.Fprintf(&b, "? %s:%d:%d [%s] %s (%s)\n", f.File, f.Line, f.Column, f.Rule, f.Message, f.Hint)
+		}
 	}
 	for _, f := range findings {
 		fmt.Fprintf(&b, "! %s:%d:%d [%s] %s", f.File, f.Line, f.Column, f.Rule, f.Message)

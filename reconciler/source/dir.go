@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
@@ -41,7 +42,7 @@ func (d Dir) start(w *walk) error {
 		info, err = os.Stat(d.Root) // the directory itself may be named by a link
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // below a file there is none
 		return noFolder(w.root, d.Root)
 	case err != nil:
 		return fmt.Errorf("read directory: %w", err)
