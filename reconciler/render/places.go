@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"path"
+	"strconv"
 	"strings"
 
 	"cuelang.org/go/cue/token"
@@ -21,8 +22,12 @@ type places struct {
 	docs    map[string][]*node // manifests by file
 	used    map[*node]bool     // documents that an object was found for
 	patches []patchDoc
-	values  map[string]token.Pos // by key and text
+	values  map[string][]setting // by key and text
 	images  []imageEntry
+	texts   map[string][]byte // of all files
+
+	object *node    // whose fields are being given their places
+	path   []string // of the field
 
 	findings []v1alpha1.Finding // of the manifests, which are YAML at least
 }
@@ -33,13 +38,11 @@ type patchDoc struct {
 	node       *node
 }
 
-type imageEntry struct {
-	text string
-	pos  token.Pos
-}
+// imageEntry says what an image becomes that has a name.
+type imageEntry struct{ name, text *node }
 
 func newPlaces(b *build, contents map[string][]byte) *places {
-	p := &places{b: b, docs: map[string][]*node{}, used: map[*node]bool{}, values: map[string]token.Pos{}}
+	p := &places{b: b, docs: map[string][]*node{}, used: map[*node]bool{}, values: map[string][]setting{}, texts: contents}
 	for _, k := range b.all {
 		for _, f := range k.files {
 			if isManifestFile(f.Path) && p.docs[f.Path] == nil {
@@ -108,7 +111,11 @@ func (p *places) patch(doc *node, target bool, kind, name string) {
 	}
 	for _, op := range doc.items {
 		if v := op.get("value"); v != nil {
-			p.value(path.Base(op.str("path")), v)
+			at := strings.Split(strings.TrimPrefix(op.str("path"), "/"), "/")
+			for i := range at {
+				at[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(at[i])
+			}
+			p.value(at[len(at)-1], v, setting{kind: kind, name: name, at: at})
 		}
 	}
 }
@@ -129,66 +136,6 @@ func inlineDocs(file string, data []byte, text *node) []*node {
 	}
 	blank := bytes.Repeat([]byte("\n"), begin)
 	return readDocs(file, append(blank, bytes.Join(lines[begin:end], nil)...))
-}
-
-// value notes where the scalars of a value are; the first place stays.
-func (p *places) value(key string, v *node) {
-	switch v.kind {
-	case mapNode:
-		for _, f := range v.fields {
-			p.value(f.key, f.val)
-		}
-	case listNode:
-		for _, item := range v.items {
-			p.value(key, item)
-		}
-	default:
-		p.set(key, v.text, v.pos)
-	}
-}
-
-func (p *places) set(key, text string, pos token.Pos) {
-	if _, ok := p.values[key+"\x00"+text]; !ok {
-		p.values[key+"\x00"+text] = pos
-	}
-}
-
-// valuesOf notes what the fields of a kustomization set in objects.
-func (p *places) valuesOf(k *kustomization) {
-	if n := k.root.get("namespace"); n != nil {
-		p.set("namespace", n.text, n.pos)
-	}
-	for _, n := range k.root.list("replicas") {
-		if c := n.get("count"); c != nil {
-			p.set("replicas", c.text, c.pos)
-		}
-	}
-	maps := []*node{k.root.get("commonLabels"), k.root.get("commonAnnotations")}
-	for _, n := range k.root.list("labels") {
-		maps = append(maps, n.get("pairs"))
-	}
-	for _, generator := range []string{"configMapGenerator", "secretGenerator"} {
-		for _, g := range k.root.list(generator) {
-			maps = append(maps, g.get("options", "labels"), g.get("options", "annotations"))
-			for _, l := range g.list("literals") {
-				if key, text, ok := strings.Cut(l.text, "="); ok {
-					p.set(key, strings.Trim(text, `"'`), l.pos)
-				}
-			}
-		}
-	}
-	for _, m := range maps {
-		if m != nil && m.kind == mapNode {
-			p.value("", m)
-		}
-	}
-	for _, n := range k.root.list("images") {
-		for _, name := range []string{"digest", "newTag", "newName"} {
-			if v := n.get(name); v != nil && v.text != "" {
-				p.images = append(p.images, imageEntry{v.text, v.pos})
-			}
-		}
-	}
 }
 
 // origin is what kustomize notes of an object.
@@ -215,6 +162,7 @@ func (p *places) place(n *node, text string) {
 			patches = append(patches, d.node)
 		}
 	}
+	p.object, p.path = n, p.path[:0]
 	p.node(n, "", base, patches, pos)
 	n.pos = pos
 }
@@ -270,34 +218,6 @@ func likeness(doc, n *node) int {
 	return like
 }
 
-// generator finds the entry of a kustomization that made an object.
-func (p *places) generator(n *node, o origin) *node {
-	list := map[string]string{"ConfigMapGenerator": "configMapGenerator", "SecretGenerator": "secretGenerator"}[o.ConfiguredBy.Kind]
-	in := path.Join(p.b.root.dir, o.ConfiguredIn)
-	name := n.str("metadata", "name")
-	var best *node
-	for _, k := range p.b.all {
-		if k.file.Path != in && path.Dir(in) != k.dir {
-			continue
-		}
-		for _, g := range k.root.list(list) {
-			was := g.str("name")
-			if strings.Contains(name, was) && (best == nil || len(was) > len(best.str("name"))) {
-				best = g
-			}
-		}
-	}
-	if best == nil {
-		return nil
-	}
-	// The entry is no manifest: only its name is a field of the object.
-	out := &node{kind: mapNode, pos: best.pos}
-	if f := best.entry("name"); f != nil {
-		out.fields = []field{{"metadata", f.pos, &node{kind: mapNode, pos: f.pos, fields: []field{*f}}}}
-	}
-	return out
-}
-
 // node gives a value and what is below its place. from is the place of what it
 // is in.
 func (p *places) node(n *node, key string, base *node, patches []*node, from token.Pos) {
@@ -317,7 +237,9 @@ func (p *places) node(n *node, key string, base *node, patches []*node, from tok
 		if b != nil {
 			val, f.pos = b.val, b.pos
 		}
+		p.path = append(p.path, f.key)
 		p.node(f.val, f.key, val, sub, f.pos)
+		p.path = p.path[:len(p.path)-1]
 		f.pos = keyOf(f, b, patches)
 	}
 	for i, item := range n.items {
@@ -327,7 +249,9 @@ func (p *places) node(n *node, key string, base *node, patches []*node, from tok
 				sub = append(sub, m)
 			}
 		}
+		p.path = append(p.path, strconv.Itoa(i))
 		p.node(item, key, p.item(n, base, i, item), sub, n.pos)
+		p.path = p.path[:len(p.path)-1]
 	}
 }
 
@@ -359,15 +283,11 @@ func (p *places) pos(n *node, key string, base *node, patches []*node, from toke
 		}
 	}
 	if scalar {
-		if pos, ok := p.values[key+"\x00"+n.text]; ok {
+		if pos, ok := p.setTo(key, n.text); ok {
 			return pos
 		}
-		if key == "image" {
-			for _, e := range p.images {
-				if strings.HasSuffix(n.text, e.text) || strings.HasPrefix(n.text, e.text) {
-					return e.pos
-				}
-			}
+		if pos, ok := p.image(key, n.text, base, patches); ok {
+			return pos
 		}
 	}
 	switch {
