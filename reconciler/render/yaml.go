@@ -216,7 +216,11 @@ func (y *yamlFile) key(k *yaml.Node) (string, bool) {
 		k = k.Alias
 	}
 	if k.Kind != yaml.ScalarNode || k.Tag == "!!null" {
-		y.find(k, "Syntax", "a key must be a word", "")
+		hint := ""
+		if k.Kind == yaml.MappingNode && k.Style&yaml.FlowStyle != 0 { // {{ x }} is a map whose key is a map
+			hint = "templates are rendered as part of a chart; if the file is none, put the value in quotes"
+		}
+		y.find(k, "Syntax", "a key must be a word", hint)
 		return "", false
 	}
 	return k.Value, true
