@@ -158,13 +158,14 @@ func (r *references) entries(namespace string) []reference.Entry {
 type cluster struct {
 	live       plan.Live
 	unreadable func(*schema.Resource) bool
+	listed     map[string][]schema.Object // what was listed, by kind and namespace
 }
 
 func (w *World) cluster() *cluster {
 	if w.Assumed {
 		return nil
 	}
-	return &cluster{w.Live, w.Unreadable}
+	return &cluster{w.Live, w.Unreadable, map[string][]schema.Object{}}
 }
 
 // speaksOf says which references of the tree lead nowhere, as its owner wants
@@ -194,7 +195,9 @@ func (ev *evaluation) speaksOf(c *cluster) (refused, warned []v1alpha1.Finding) 
 			continue
 		}
 		f := w.need().Missing(w.head(), c != nil)
-		f.Hint = meant(w.to.Key.Name, ev.namesBeside(w.to))
+		if len(refused)+len(warned) < maxMeant {
+			f.Hint = meant(w.to.Key.Name, ev.namesBeside(w.to))
+		}
 		tell(w.head(), f, c != nil)
 	}
 	for s := range ev.refs.spaces.All() {
@@ -215,6 +218,9 @@ func (e *evaluated) first(ref render.Ref) (*unit, bool) {
 	}
 	return nil, false
 }
+
+// maxMeant bounds how many missing objects have a hint.
+const maxMeant = 20
 
 // maxBeside bounds among how many names one is looked for that was meant.
 const maxBeside = 1000

@@ -21,7 +21,12 @@ func (c *cluster) list(kind, namespace string) ([]schema.Object, bool) {
 	if !ok || r == nil || c.unreadable != nil && c.unreadable(r) {
 		return nil, false
 	}
-	return l.List(r, namespace), true
+	all, known := c.listed[kind+"/"+namespace]
+	if !known {
+		all = l.List(r, namespace)
+		c.listed[kind+"/"+namespace] = all
+	}
+	return all, true
 }
 
 // selects says whether a selector selects live pods, or might. No selector

@@ -52,7 +52,12 @@ type space struct {
 	services map[string]*Facts  // by name
 	operated []Entry
 	opaque   bool
+	hints    int // that were given
 }
+
+// maxHints bounds how many mistakes of a namespace have a hint, and maxNear among
+// how many pods it is looked for.
+const maxHints, maxNear = 20, 1000
 
 func (s *space) add(e Entry) {
 	s.opaque = s.opaque || e.Facts.Opaque
@@ -166,7 +171,10 @@ func (s *space) operates(sel labels.Selector) bool {
 func (s *space) near(sel labels.Selector) string {
 	requirements, _ := sel.Requirements()
 	best, hint := 0, ""
-	for _, e := range s.pods {
+	if s.hints++; s.hints > maxHints {
+		return ""
+	}
+	for _, e := range s.pods[:min(len(s.pods), maxNear)] {
 		same, differs := 0, []string(nil)
 		for _, r := range requirements {
 			have, ok := e.Facts.Pods.Labels[r.Key()]
