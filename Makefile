@@ -74,6 +74,11 @@ image-deps:
 test-image: image-deps ## boot the node image under QEMU, update it, break it, damage it, revert; two machines join; Secure Boot, TPM; an hour
 	go test -tags image -timeout 120m -count=1 -v ./ci/image
 
+# WRIT_HISTORIES and WRIT_FROM say how many histories, and the first seed.
+.PHONY: torture-git
+torture-git: ## play 20,000 random histories of commits and clusters: what a plan says is what happens; hours
+	WRIT_HISTORIES=$${WRIT_HISTORIES:-20000} go test -run TestRandom -timeout 24h -count=1 -v ./ci/histories
+
 .PHONY: generate
 generate: ## regenerate everything that is derived from CUE and Go types
 	go generate ./...

@@ -162,6 +162,7 @@ func (ev *evaluation) compute(ctx context.Context, c Commit, w World) (*plan.Pla
 		return &plan.Plan{Findings: validate.Sort(refused)}, nil
 	}
 	in := w.input()
+	in.Rules = ev.judge.kinds.rules
 	in.SHA, in.Author, in.Time, in.AllowDeletes = c.SHA, c.Author, c.Time, w.AllowDeletes || allowsDeletes(c.Message)
 	var err error
 	if in.Before, in.Units, in.Rest, err = ev.look(ctx, w); err != nil {

@@ -30,7 +30,7 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 		return err
 	}
 	w := r.world()
-	p := plan.Drift(plan.Input{Repository: r.cfg.Repository, Units: units, Before: r.eval.open.inventories(w), Live: w.Live, Kinds: w.Kinds,
+	p := plan.Drift(plan.Input{Repository: r.cfg.Repository, Units: units, Before: r.eval.open.inventories(w), Live: w.Live, Kinds: w.Kinds, Rules: r.current.judge.kinds.rules,
 		Priorities: w.Priorities, Ignore: w.Spec.Ignore})
 	p.Findings = nil // they belong to a commit; here what can be healed is
 	waited := maps.Clone(r.held)

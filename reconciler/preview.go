@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
+	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/apply"
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // Preview is what the reconciler would do with a commit, decided by the code
@@ -43,18 +46,53 @@ func (r *Reconciler) Preview(ctx context.Context, src Source, c Commit) (*plan.P
 	if p.Findings = r.allow(p, e); len(p.Findings) > 0 {
 		return p, nil
 	}
+	return p, r.try(ctx, p, ev)
+}
+
+// try has the server's admission judge a plan, and notes what it refuses. What
+// waits for others is judged with all that it waits for: the branch must not
+// move for what will be refused when its turn comes.
+func (r *Reconciler) try(ctx context.Context, p *plan.Plan, ev *evaluation) error {
 	now := *p
 	now.Ops = slices.Clone(p.Ops)
-	plan.Gate(&now, ev.gated(), r.healthy, r.served) // what waits is judged when its turn comes
-	err = apply.Try(ctx, r.cfg.Client, &now)
+	held := plan.Gate(&now, ev.gated(), r.healthy, r.served)
+	refused, err := tried(ctx, r.cfg.Client, &now)
+	if err == nil && len(refused) == 0 && len(held) > 0 {
+		later := map[string]bool{}
+		whole := *p
+		whole.Ops = slices.DeleteFunc(slices.Clone(p.Ops), func(o plan.Op) bool {
+			return slices.ContainsFunc(held, func(h plan.Held) bool { return h.Ref == o.Ref && strings.HasPrefix(h.For, plan.Definition) })
+		})
+		for i := range held {
+			later[held[i].Ref.String()] = true
+		}
+		// What goes wrong otherwise may not when its turn has come.
+		refused, _ = tried(ctx, r.cfg.Client, &whole)
+		refused = slices.DeleteFunc(refused, func(f v1alpha1.Finding) bool { return !later[f.Object] || mayComeTrue(f) })
+	}
+	if len(refused) > 0 {
+		ev.locate(ctx, refused)
+		p.Findings = refused
+	}
+	return err
+}
+
+// mayComeTrue says whether a refusal is about an object that a controller makes
+// of what was there before.
+func mayComeTrue(f v1alpha1.Finding) bool {
+	return f.Rule == "NotFound" || strings.Contains(f.Message, "not found")
+}
+
+// tried are the findings of the server about a plan. A plan that others have
+// overtaken has none: it is made again when it is applied.
+func tried(ctx context.Context, c client.Backend, p *plan.Plan) ([]v1alpha1.Finding, error) {
+	err := apply.Try(ctx, c, p)
 	var refused *apply.Refused
 	switch {
 	case errors.As(err, &refused):
-		ev.locate(ctx, refused.Findings)
-		p.Findings = refused.Findings
-		return p, nil
+		return refused.Findings, nil
 	case errors.Is(err, apply.ErrConflict):
-		return p, nil // it is planned again when it is applied
+		return nil, nil
 	}
-	return p, err
+	return nil, err
 }

@@ -1,7 +1,6 @@
 package histories
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -33,7 +32,7 @@ type snapshot map[string]schema.Object
 func (w *world) kinds() []*schema.Resource {
 	out := slices.DeleteFunc(slices.Clone(schema.Resources), func(r *schema.Resource) bool { return r.Storage != nil })
 	for _, r := range w.catalog.Load().Custom() {
-		if r.Stored() == r {
+		if !slices.ContainsFunc(out, func(o *schema.Resource) bool { return o.Kind == r.Kind && o.Group == r.Group }) {
 			out = append(out, r)
 		}
 	}
@@ -249,8 +248,9 @@ func (p *player) stored(c *v1alpha1.Commit) error {
 		}
 		got := did[n]
 		delete(did, n)
-		if op.Resource.Custom != nil || op.Resource.Kind == "Repository" || op.Resource.Kind == "ResourceQuota" {
-			continue // they may wait for their definition, and are not followed
+		later := op.Resource.Custom != nil || op.Wave != 0 || len(op.DependsOn) > 0
+		if later && got == "" || op.Resource.Kind == "Repository" || op.Resource.Kind == "ResourceQuota" {
+			continue // what waits is there when all is at rest
 		}
 		if got != want {
 			return fmt.Errorf("the plan says %s of %s, the store %q", want, n, got)
@@ -390,4 +390,3 @@ func (p *player) made(o schema.Object, kind string) bool {
 	return false
 }
 
-var _ = cmp.Or[int]

@@ -17,6 +17,8 @@ type overlay struct {
 	byKey  map[entryKey]*entry
 	claims claims
 	fields *fieldManagers // nil: what admission writes besides has no owners
+	// leaving is what the transaction deletes, by namespace.
+	leaving map[string][]Leaving
 }
 
 type entryKey struct {

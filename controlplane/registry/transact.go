@@ -35,6 +35,7 @@ func (g *Registry) Transact(ctx context.Context, ops []client.Op, dryRun bool) (
 	}
 	entries := make([]*entry, len(ops))
 	err := g.transaction(ctx, dryRun, func(ov *overlay) error {
+		ov.leaving = g.leaving(ov, ops)
 		errs := map[int]error{}
 		var ahead []declaration
 		for i, op := range ops {

@@ -63,8 +63,8 @@ func (g *Registry) newWrite(ctx context.Context, o *overlay, verb string, r *sch
 // create admits a new object, which it owns.
 func (w *write) create(ctx context.Context, o schema.Object) (*entry, error) {
 	o.GetObjectKind().SetGroupVersionKind(w.r.GVK())
+	w.normal(o)
 	if !w.apply {
-		w.normal(o)
 		defaults.Apply(o)
 		if err := w.g.fields.update(ctx, w.req, "", nil, o, w.manager); err != nil {
 			return nil, err
@@ -196,8 +196,8 @@ func (w *write) update(ctx context.Context, o, old schema.Object) (*entry, error
 	}
 	o.GetObjectKind().SetGroupVersionKind(w.r.GVK())
 	o.SetResourceVersion(old.GetResourceVersion())
+	w.normal(o)
 	if !w.apply {
-		w.normal(o)
 		defaults.Apply(o)
 		if err := w.g.fields.update(ctx, w.req, w.sub, old, o, w.manager); err != nil {
 			return nil, err

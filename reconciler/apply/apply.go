@@ -137,8 +137,13 @@ func explainOps(p *plan.Plan, tx *client.TransactionError) error {
 	return refused
 }
 
-// temporary says whether the server may answer otherwise in a moment.
+// temporary says whether the server may answer otherwise in a moment. It never
+// does of fields that it cannot read, for which it has no code of its own: twice
+// the same key in a list, or what a definition does not have.
 func temporary(err error) bool {
+	if strings.Contains(err.Error(), "failed to create typed patch object") {
+		return false
+	}
 	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.ReasonForError(err) == metav1.StatusReasonUnknown ||
 		apierrors.HasStatusCause(err, "NamespaceTerminating")

@@ -108,9 +108,17 @@ func TestSealedIsNotRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	built := t.TempDir()
-	write(t, built, map[string]string{"app/whole.yaml.age": string(sealed), "app/kustomization.yaml": "resources: [whole.yaml.age]\n"})
+	write(t, built, map[string]string{"ns.yaml": namespace, "app/whole.yaml.age": string(sealed), "app/kustomization.yaml": "resources: [whole.yaml.age]\n"})
 	if found, err := CheckDir(t.Context(), built, Options{}); err != nil || len(found) != 1 || found[0].Rule != "MissingKey" || found[0].File != "app/whole.yaml.age" {
 		t.Errorf("check of a kustomization without the key: %v %v", err, found)
+	}
+	if p, err := PlanDir(t.Context(), built, client.NewFake(), Options{Keys: keys}); err != nil || len(p.Findings) > 0 || p.Declared != 2 || len(p.Ops) != 2 {
+		t.Errorf("plan of a kustomization with the key: %v %v", err, p)
+	}
+	bare := t.TempDir()
+	write(t, bare, map[string]string{"ns.yaml": namespace, "secret.age": string(sealed)})
+	if found, err := CheckDir(t.Context(), bare, Options{Keys: keys}); err != nil || len(found) != 1 || found[0].Rule != "NamelessFile" {
+		t.Errorf("check of a file whose name says nothing: %v %v", err, found)
 	}
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"ns.yaml": namespace, "whole.yaml.age": string(sealed)})

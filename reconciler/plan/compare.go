@@ -32,7 +32,7 @@ type change struct {
 }
 
 // decode makes the Go object of a manifest, with the defaults of its kind.
-func decode(d *Desired) (schema.Object, error) {
+func (c *computation) decode(d *Desired) (schema.Object, error) {
 	o := d.Resource.New()
 	if err := json.Unmarshal(d.Fields, o); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", d.Object(), err)
@@ -40,8 +40,19 @@ func decode(d *Desired) (schema.Object, error) {
 	o.GetObjectKind().SetGroupVersionKind(d.Resource.GVK())
 	o.SetNamespace(d.Key.Namespace)
 	o.SetName(d.Key.Name)
-	complete(d.Resource, o)
+	complete(c.row(d.Resource), o)
 	return o, nil
+}
+
+// row is a kind as the commit defines it: the cluster may still have the
+// definition of before.
+func (c *computation) row(r *schema.Resource) *schema.Resource {
+	if r.Custom == nil || c.in.Rules == nil {
+		return r
+	}
+	out := *r
+	out.Custom = c.in.Rules(r)
+	return &out
 }
 
 // comparison is how a live object differs from its manifest.
@@ -77,14 +88,15 @@ func inVersion(r *schema.Resource, o schema.Object) (schema.Object, error) {
 	return out[0], nil
 }
 
-// compare finds the declared fields that are different live, and those that
+// differences finds the declared fields that are different live, and those that
 // Git owns and no longer declares.
 //
 // The values compared are those of the decoded objects with their defaults, so
 // that "1000m" and "1" are one; which fields are compared is what the manifest
 // itself says.
-func compare(d *Desired, o, live schema.Object) (comparison, error) {
-	types := merge.Types(d.Resource)
+func (c *computation) differences(d *Desired, o, live schema.Object) (comparison, error) {
+	row := c.row(d.Resource)
+	types := merge.Types(row)
 	declared, err := declaredFields(types, d)
 	if err != nil {
 		return comparison{}, err
@@ -94,11 +106,14 @@ func compare(d *Desired, o, live schema.Object) (comparison, error) {
 		return comparison{}, err
 	}
 	// An object that an older version has stored may lack defaults of this one.
-	defaulted, err := inVersion(d.Resource, live.DeepCopyObject().(schema.Object))
+	defaulted, err := inVersion(row, live.DeepCopyObject().(schema.Object))
 	if err != nil {
 		return comparison{}, err
 	}
-	complete(d.Resource, defaulted)
+	if u, ok := defaulted.(*unstructured.Unstructured); ok && row.Custom != nil {
+		row.Custom.Prune(u.Object) // the definition may have had more fields once; readers do not see them
+	}
+	complete(row, defaulted)
 	have, err := types.ObjectToTyped(likeClaims(defaulted), typed.AllowDuplicates)
 	if err != nil {
 		return comparison{}, err

@@ -92,7 +92,7 @@ func (c *computation) object(d *Desired) {
 
 // compare decides about an object whose manifest and live state are known.
 func (c *computation) compare(d *Desired, live schema.Object, exists bool) {
-	o, err := decode(d)
+	o, err := c.decode(d)
 	if err != nil {
 		c.find(d.Head, "", "WrongType", err.Error(), "")
 		return
@@ -102,7 +102,7 @@ func (c *computation) compare(d *Desired, live schema.Object, exists bool) {
 		c.plan.Ops = append(c.plan.Ops, op)
 		return
 	}
-	found, err := compare(d, o, live)
+	found, err := c.differences(d, o, live)
 	if err != nil {
 		c.find(d.Head, "", "Internal", "cannot be compared with the live object: "+err.Error(), "")
 		return
@@ -113,7 +113,7 @@ func (c *computation) compare(d *Desired, live schema.Object, exists bool) {
 			return
 		}
 		op.Fields = found.fields
-		if op.Object, err = decode(&Desired{Head: d.Head, Fields: op.Fields}); err != nil {
+		if op.Object, err = c.decode(&Desired{Head: d.Head, Fields: op.Fields}); err != nil {
 			c.find(d.Head, "", "Internal", err.Error(), "")
 			return
 		}
@@ -123,7 +123,8 @@ func (c *computation) compare(d *Desired, live schema.Object, exists bool) {
 		return
 	}
 	op.Action, op.Diffs = Update, show(&d.Head, found.changes)
-	if fixed := immutable(d, found.changes); len(fixed) > 0 {
+	c.adopts(d, live, found.owned)
+	if fixed := immutable(d, live, found.changes); len(fixed) > 0 {
 		c.replace(d, &op, live, fixed)
 	}
 	c.restarts(op, live)

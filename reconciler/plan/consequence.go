@@ -3,9 +3,11 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/writ-os/writ/reconciler/render"
@@ -53,11 +55,12 @@ func mask(s string) string {
 type fixedField struct{ path, fixed, old string }
 
 // immutable returns the changes of fields that no update may change.
-func immutable(d *Desired, changes []change) []fixedField {
+func immutable(d *Desired, live schema.Object, changes []change) []fixedField {
 	var out []fixedField
+	all := fixedFields(d.Resource, live)
 	for _, ch := range changes {
 		p := pathText(ch.path)
-		for _, fixed := range d.Resource.Immutable {
+		for _, fixed := range all {
 			if ch.old == nil || p != fixed && !strings.HasPrefix(p, fixed+".") && !strings.HasPrefix(p, fixed+"[") && !strings.HasPrefix(fixed, p+".") {
 				continue
 			}
@@ -68,10 +71,30 @@ func immutable(d *Desired, changes []change) []fixedField {
 	return out
 }
 
+// fixedFields are the fields that no update of a live object may change: those
+// of its kind, and the contents of a ConfigMap or a Secret that says so.
+func fixedFields(r *schema.Resource, live schema.Object) []string {
+	var says *bool
+	switch o := live.(type) {
+	case *corev1.ConfigMap:
+		says = o.Immutable
+	case *corev1.Secret:
+		says = o.Immutable
+	}
+	if says == nil || !*says {
+		return r.Immutable
+	}
+	return append(slices.Clone(r.Immutable), "data", "binaryData", "stringData", "immutable")
+}
+
 // replace makes an update of fields that cannot be changed a replacement, if
-// the manifest allows it; otherwise it is refused.
+// the manifest allows it, or did when it was last applied: the revert of a
+// replacement, which takes the annotation back too, is one as well. Otherwise it
+// is refused.
 func (c *computation) replace(d *Desired, op *Op, live schema.Object, fixed []fixedField) {
-	if !replaceable(op.Object.GetAnnotations()) {
+	allowed := replaceable(op.Object.GetAnnotations())
+	before := !allowed && replaceable(ownAnnotations(live))
+	if !allowed && !before {
 		for _, f := range fixed {
 			if d.Sealed {
 				f.old = hidden
@@ -87,8 +110,23 @@ func (c *computation) replace(d *Desired, op *Op, live schema.Object, fixed []fi
 		return
 	}
 	op.Action = Replace
-	c.consequence(d.Ref, "Replace", "it is deleted and made anew: "+fixed[0].fixed+" cannot be changed")
+	message := "it is deleted and made anew: " + fixed[0].fixed + " cannot be changed"
+	if before {
+		message += ", and the manifest that is in force allows that"
+	}
+	c.consequence(d.Ref, "Replace", message)
 	c.losses(d.Ref, live)
+}
+
+// ownAnnotations are the annotations of a live object that Git declares.
+func ownAnnotations(live schema.Object) map[string]string {
+	out := map[string]string{}
+	for k, v := range live.GetAnnotations() {
+		if Owns(live, "metadata", "annotations", k) {
+			out[k] = v
+		}
+	}
+	return out
 }
 
 func (c *computation) consequence(ref render.Ref, kind, message string) {

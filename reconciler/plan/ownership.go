@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/writ-os/writ/reconciler/render"
@@ -33,6 +34,34 @@ func (c *computation) keeps(d *Desired, other declared) bool {
 		fmt.Sprintf("an object belongs to one repository: remove it there, take it over with the annotation %s: %s, or give one of the two a priority",
 			v1alpha1.MoveFromAnnotation, theirs))
 	return false
+}
+
+// adopts says that an object becomes Git's which somebody else has made. From
+// then on a commit that does not declare it deletes it.
+func (c *computation) adopts(d *Desired, live schema.Object, owned bool) {
+	if _, known := c.mine(d.Ref); known || owned {
+		return
+	}
+	if _, theirs := c.others(d.Ref); theirs {
+		return // said to be moved
+	}
+	by := "by somebody who left no name"
+	if m := makers(live); len(m) > 0 {
+		by = "by " + strings.Join(m, ", ")
+	}
+	c.consequence(d.Ref, "Adopted", "is adopted: it was made "+by+", and from now on Git owns it: a commit without it deletes it")
+}
+
+// makers are the field managers of an object, but for those of its status.
+func makers(live schema.Object) []string {
+	var out []string
+	for _, m := range live.GetManagedFields() {
+		if m.Subresource == "" && m.Manager != "" && !slices.Contains(out, m.Manager) {
+			out = append(out, m.Manager)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // movedFrom is the repository that the live object was taken over from.

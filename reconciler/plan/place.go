@@ -106,14 +106,21 @@ type Held struct {
 // name what is held too; it is only created later.
 //
 // served says whether the server knows a kind: custom resources wait until it
-// has read their definition, which may be of the same commit.
+// has read their definition, which may be of the same commit, also where that
+// changes one which the server knows: they may have fields that are new.
 func Gate(p *Plan, heads []render.Head, healthy func(render.Ref) bool, served func(*schema.Resource) bool) []Held {
 	g := newGate(p, heads, healthy)
+	redefined := map[string]bool{}
+	for i := range p.Ops {
+		if o := &p.Ops[i]; o.Resource.Kind == Definition && o.Action != Delete && changesSpec(o) {
+			redefined[o.Key.Name] = true
+		}
+	}
 	var held []Held
 	p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool {
 		why := ""
-		if o.Resource.Custom != nil && !served(o.Resource) {
-			why = "CustomResourceDefinition/" + o.Resource.GroupResource().String()
+		if o.Resource.Custom != nil && (!served(o.Resource) || o.Action != Delete && redefined[o.Resource.GroupResource().String()]) {
+			why = Definition + "/" + o.Resource.GroupResource().String()
 		} else if g.used {
 			why = g.waits(&o)
 		}
@@ -123,6 +130,15 @@ func Gate(p *Plan, heads []render.Head, healthy func(render.Ref) bool, served fu
 		return why != ""
 	})
 	return held
+}
+
+// Definition is the kind of definitions: what waits for one waits for an object
+// whose name begins with it.
+const Definition = "CustomResourceDefinition"
+
+// changesSpec says whether an op makes an object or changes its spec.
+func changesSpec(o *Op) bool {
+	return o.Action != Update || slices.ContainsFunc(o.Diffs, func(d Diff) bool { return strings.HasPrefix(d.Path, "spec") })
 }
 
 // gate knows what is not settled.

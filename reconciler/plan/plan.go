@@ -53,8 +53,9 @@ type Consequence struct {
 	Object string `json:"object"`
 	// Kind is Restart, Reboot, Replace, DataLoss, NamespaceDelete, Kept (it stays
 	// although Git does not declare it any more), Shadowed (another repository
-	// declares it with a higher priority), Moved (taken over from another) or
-	// TakesAlong (Kubernetes deletes others with it).
+	// declares it with a higher priority), Moved (taken over from another), Adopted
+	// (taken over from somebody who is not Git) or TakesAlong (Kubernetes deletes
+	// others with it).
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
@@ -162,6 +163,9 @@ type Input struct {
 	Live        Live
 	// Kinds finds the kinds that are not built in.
 	Kinds Kinds
+	// Rules are what custom resources are held against: the definition of the
+	// commit, else that of the cluster. nil: the kind's own.
+	Rules func(*schema.Resource) schema.Custom
 	// Unreadable says of which kinds the live objects cannot be read; these are
 	// compared by the hash in the inventory. nil: all can.
 	Unreadable func(*schema.Resource) bool

@@ -10,7 +10,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/api/types"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -43,7 +45,7 @@ func (b *build) build(out *Rendered) error {
 	}
 	size := 0
 	for _, res := range made.Resources() {
-		text, err := res.AsYAML()
+		text, err := textOf(res)
 		if err != nil {
 			b.fail(out, err.Error())
 			continue
@@ -55,6 +57,24 @@ func (b *build) build(out *Rendered) error {
 		b.collect(out, p, text)
 	}
 	return nil
+}
+
+// textOf is a resource as YAML. Its own AsYAML fails where a value has a
+// character that YAML wants written as an escape, and JSON does not.
+func textOf(res *resource.Resource) ([]byte, error) {
+	data, err := res.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	for _, r := range string(data) {
+		if r == 0x7f || 0x80 <= r && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return sigsyaml.JSONToYAML(b.Bytes())
 }
 
 // collect reads one object that was built, and gives its fields their places.

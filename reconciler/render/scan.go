@@ -92,6 +92,8 @@ func (s *scanner) scan(files []File) (units []*Unit, err error) {
 				dir := path.Dir(f.Path)
 				cues[dir] = append(cues[dir], f)
 			}
+		case ext == ".age" && !isManifestFile(f.Path) && !taken(f.Path):
+			s.findings = append(s.findings, nameless(f.Path))
 		case !isManifestFile(f.Path) || taken(f.Path):
 		default:
 			u := fileUnit(&f)
@@ -107,6 +109,14 @@ func (s *scanner) scan(files []File) (units []*Unit, err error) {
 	}
 	s.findings = append(s.findings, more...)
 	return append(units, packages...), nil
+}
+
+// nameless refuses a file that is encrypted as a whole and does not say by its
+// name what it holds: who left it out would take what it declares for removed.
+func nameless(file string) v1alpha1.Finding {
+	return v1alpha1.Finding{File: file, Line: 1, Column: 1, Rule: "NamelessFile",
+		Message: "the file is encrypted as a whole, and its name does not say whether it holds manifests",
+		Hint:    "name it " + path.Base(strings.TrimSuffix(file, ".age")) + ".yaml.age, or list the path in " + ignoreFile}
 }
 
 // fileUnit is a file that is a unit by itself.

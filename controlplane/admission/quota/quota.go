@@ -32,6 +32,11 @@ type Store interface {
 	Put(ctx context.Context, r *schema.Resource, o schema.Object)
 }
 
+// Transaction is a cluster that knows what else its transaction deletes.
+type Transaction interface {
+	Leaving(namespace string) []registry.Leaving
+}
+
 // Plugin is the plugin ResourceQuota. It must be the last of the chain: nothing
 // may change or refuse what has been charged.
 type Plugin struct {
@@ -141,7 +146,8 @@ func charge(quotas []*corev1.ResourceQuota, e *quota.Evaluator, a *registry.Attr
 		}
 		used := lists.Add(q.Status.Used, delta)
 		if a.Subresource != "status" {
-			if ok, over := lists.LessThanOrEqual(lists.Mask(used, lists.ResourceNames(delta)), q.Status.Hard); !ok {
+			left := lists.SubtractWithNonNegativeResult(used, freed(a, q, now))
+			if ok, over := lists.LessThanOrEqual(lists.Mask(left, lists.ResourceNames(delta)), q.Status.Hard); !ok {
 				return nil, fmt.Errorf("exceeded quota: %s, requested: %s, used: %s, limited: %s", q.Name,
 					print(lists.Mask(delta, over)), print(lists.Mask(q.Status.Used, over)), print(lists.Mask(q.Status.Hard, over)))
 			}
@@ -151,6 +157,21 @@ func charge(quotas []*corev1.ResourceQuota, e *quota.Evaluator, a *registry.Attr
 		out = append(out, next)
 	}
 	return out, nil
+}
+
+// freed is what of a quota the transaction gives back.
+func freed(a *registry.Attributes, q *corev1.ResourceQuota, now time.Time) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	tx, ok := a.Cluster.(Transaction)
+	if !ok {
+		return out
+	}
+	for _, l := range tx.Leaving(a.Key.Namespace) {
+		if e := quota.For(l.Resource.GroupResource()); e != nil && e.Matches(q, l.Object) {
+			out = lists.Add(out, e.Usage(l.Object, now))
+		}
+	}
+	return out
 }
 
 func print(list corev1.ResourceList) string {
