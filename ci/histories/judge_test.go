@@ -389,4 +389,3 @@ func (p *player) made(o schema.Object, kind string) bool {
 	}
 	return false
 }
-
