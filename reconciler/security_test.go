@@ -34,10 +34,11 @@ func TestReviewSecurity(t *testing.T) {
 		{"the system", memTree{"a.yaml": pod("kube-system")}, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			wrong, warnings, err := Review(t.Context(), tt.tree)
+			r, err := Review(t.Context(), tt.tree)
 			if err != nil {
 				t.Fatal(err)
 			}
+			wrong, warnings := r.Findings, r.Warnings
 			var said, warned strings.Builder
 			for _, f := range wrong {
 				said.WriteString(Text(f) + "\n")

@@ -48,7 +48,7 @@ spec:
 `
 	m := manifests(t, set)
 	found := Manifest(&m[0])
-	refused, _ := Typed(&m[0], found)
+	refused, _ := Typed(&m[0], Decode(&m[0]), found)
 	for _, f := range append(found, refused...) {
 		if f.Field == "spec.template.spec.containers[0].volumeMounts[0].name" {
 			t.Errorf("a claim is no volume: %+v", f)

@@ -121,10 +121,9 @@ const (
 // ManifestAnnotations are those of writ.dev/ that people write in manifests; in
 // a manifest any other means nothing.
 var ManifestAnnotations = []string{WaveAnnotation, DependsOnAnnotation, ReplaceAnnotation, PruneAnnotation, ProtectAnnotation, MoveFromAnnotation,
-	RetryAnnotation, EvictableAnnotation,
+	RetryAnnotation, EvictableAnnotation, AcceptAnnotation,
 	"writ.dev/substitute",      // no variables in the object (reconciler/render)
 	"writ.dev/metadata-egress", // pods of the Namespace reach metadata services (nodeagent)
-	"writ.dev/accept",          // a finding about the object is accepted
 	"writ.dev/given-up",        // the Node's machine does not come back (controllers/certificates)
 }
 
