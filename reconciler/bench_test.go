@@ -15,7 +15,8 @@ import (
 )
 
 // shop is a tree of n Deployments, Services and ConfigMaps in turn, ten to a
-// file; version changes those of the first files.
+// file, each Service before the pods of a Deployment; version changes those of
+// the first files.
 func shop(n, changed int) memTree {
 	t := memTree{}
 	for i := range n {
@@ -50,7 +51,7 @@ spec:
         readinessProbe: {httpGet: {path: /ready, port: http}}
 `, i, v)
 		case 1:
-			t[name] += fmt.Sprintf("---\napiVersion: v1\nkind: Service\nmetadata: {name: o%[1]d}\nspec: {selector: {app: o%[1]d}, ports: [{port: %[2]d}]}\n", i, 80+v)
+			t[name] += fmt.Sprintf("---\napiVersion: v1\nkind: Service\nmetadata: {name: o%[1]d}\nspec: {selector: {app: o%[3]d}, ports: [{port: %[2]d}]}\n", i, 80+v, i-1)
 		default:
 			t[name] += fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: o%d}\ndata: {v: \"%d\", text: \"some text\"}\n", i, v)
 		}

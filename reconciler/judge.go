@@ -89,9 +89,10 @@ func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (
 			c.findings = append(c.findings, validate.Custom(ctx, m, j.kinds.rules(m.Resource))...)
 		} else {
 			found := validate.Manifest(m)
-			refused, warned := validate.Typed(m, validate.Decode(m), found)
+			o := validate.Decode(m)
+			refused, warned := validate.Typed(m, o, found)
 			c.findings, c.warnings = append(append(c.findings, found...), refused...), append(c.warnings, warned...)
-			c.judgeSecurity(i, m, j.security, out.Redact)
+			c.judgeSecurity(i, m, o, j.security, out.Redact)
 		}
 	}
 	for i := range out.Manifests {

@@ -23,7 +23,7 @@ type references struct {
 	wants, open *sortedset.Set[want]
 	joins       *sortedset.Set[join]       // by namespace
 	spaces      *sortedset.Set[neighbours] // by name
-	stale       map[string]bool            // namespaces whose space is not of this tree
+	shifted     map[string]*shift          // namespaces whose space may not be of this tree
 }
 
 // want is one reference of an object.
@@ -49,11 +49,14 @@ type neighbours struct {
 	suspects []reference.Suspect
 }
 
+// shift is what has left a namespace and what has come.
+type shift struct{ gone, come []join }
+
 func newReferences() references {
 	byTarget := func(a, b want) bool {
 		return cmp.Or(compareRefs(a.to, b.to), strings.Compare(a.unit.Path, b.unit.Path), cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) < 0
 	}
-	return references{wants: sortedset.New(byTarget), open: sortedset.New(byTarget), stale: map[string]bool{},
+	return references{wants: sortedset.New(byTarget), open: sortedset.New(byTarget), shifted: map[string]*shift{},
 		joins: sortedset.New(func(a, b join) bool {
 			return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.unit.Path, b.unit.Path), cmp.Compare(a.at, b.at)) < 0
 		}),
@@ -61,7 +64,7 @@ func newReferences() references {
 }
 
 func (r *references) clone() references {
-	return references{wants: r.wants.Clone(), open: r.open.Clone(), joins: r.joins.Clone(), spaces: r.spaces.Clone(), stale: map[string]bool{}}
+	return references{wants: r.wants.Clone(), open: r.open.Clone(), joins: r.joins.Clone(), spaces: r.spaces.Clone(), shifted: map[string]*shift{}}
 }
 
 // to yields the references to an object.
@@ -101,7 +104,8 @@ func (e *evaluated) putReferences(u *unit) {
 		}
 	}, func(j join) {
 		e.refs.joins.Put(j)
-		e.refs.stale[j.namespace] = true
+		sh := e.refs.shift(j.namespace)
+		sh.come = append(sh.come, j)
 	})
 }
 
@@ -111,7 +115,8 @@ func (e *evaluated) removeReferences(u *unit) {
 		e.refs.open.Delete(w)
 	}, func(j join) {
 		e.refs.joins.Delete(j)
-		e.refs.stale[j.namespace] = true
+		sh := e.refs.shift(j.namespace)
+		sh.gone = append(sh.gone, j)
 	})
 }
 
@@ -128,17 +133,52 @@ func (r *references) undeclare(ref render.Ref) {
 	}
 }
 
-// settle holds the objects against each other of the namespaces that have
-// changed.
+func (r *references) shift(namespace string) *shift {
+	sh := r.shifted[namespace]
+	if sh == nil {
+		sh = &shift{}
+		r.shifted[namespace] = sh
+	}
+	return sh
+}
+
+// settle holds the objects against each other of the namespaces in which
+// something has changed that matters for that. Most commits change an image or a
+// value, and cost what they change, however many objects a namespace has.
 func (r *references) settle() {
-	for name := range r.stale {
+	for name, sh := range r.shifted {
+		was, _ := r.spaces.Get(neighbours{name: name})
+		if sh.same(was.suspects) {
+			continue
+		}
 		if s := reference.Space(r.entries(name)); len(s) > 0 {
 			r.spaces.Put(neighbours{name, s})
 		} else {
 			r.spaces.Delete(neighbours{name: name})
 		}
 	}
-	r.stale = nil
+	r.shifted = nil
+}
+
+// same says whether what has come says the same as what is gone, and none of it
+// is suspect: what is said of a suspect has its place in it.
+func (sh *shift) same(suspects []reference.Suspect) bool {
+	if len(sh.gone) != len(sh.come) {
+		return false
+	}
+	byRef := func(a, b join) int { return compareRefs(a.unit.heads[a.at].Ref, b.unit.heads[b.at].Ref) }
+	slices.SortFunc(sh.gone, byRef)
+	slices.SortFunc(sh.come, byRef)
+	for i, j := range sh.gone {
+		now := sh.come[i]
+		if byRef(j, now) != 0 || !j.unit.facts[j.at].Same(now.unit.facts[now.at]) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(suspects, func(s reference.Suspect) bool {
+		_, changed := slices.BinarySearchFunc(sh.gone, s.Head.Ref, func(j join, ref render.Ref) int { return compareRefs(j.unit.heads[j.at].Ref, ref) })
+		return changed
+	})
 }
 
 // entries are the objects of a namespace that are held against others; those

@@ -44,9 +44,12 @@ type space struct {
 }
 
 // judgeSecurity notes what pods a manifest makes, with their breaches of the
-// usual level.
-func (c *checked) judgeSecurity(i int, m *render.Manifest, j *podstandard.Judge, redact func([]v1alpha1.Finding) []v1alpha1.Finding) {
-	o := validate.DecodeApplied(m)
+// usual level. o is what validate.Decode has made of it.
+func (c *checked) judgeSecurity(i int, m *render.Manifest, o schema.Object, j *podstandard.Judge, redact func([]v1alpha1.Finding) []v1alpha1.Finding) {
+	accepted := validate.Accepted(m)
+	if accepted.Any() {
+		o = validate.DecodeApplied(m)
+	}
 	if o == nil || !validate.MakesPods(o) {
 		return
 	}
@@ -54,7 +57,7 @@ func (c *checked) judgeSecurity(i int, m *render.Manifest, j *podstandard.Judge,
 		c.pods = &pods{known: map[api.LevelVersion]map[int][]validate.Insecure{j.Default(): {}}}
 	}
 	c.pods.makes = append(c.pods.makes, i)
-	if m.Resource.Kind != "Pod" && validate.Accepted(m).Takes(validate.RulePodSecurity) {
+	if m.Resource.Kind != "Pod" && accepted.Takes(validate.RulePodSecurity) {
 		if c.pods.accepted == nil {
 			c.pods.accepted = map[int]bool{}
 		}

@@ -48,6 +48,9 @@ func Accepted(m *render.Manifest) *Acceptance {
 	return a
 }
 
+// Any says whether anything is accepted.
+func (a *Acceptance) Any() bool { return len(a.names) > 0 }
+
 // Takes says whether a finding of a name is accepted.
 func (a *Acceptance) Takes(name string) bool { return a != nil && slices.Contains(a.names, name) }
 
