@@ -68,6 +68,7 @@ func (r *Reconciler) do(ctx context.Context, c Commit, failed *v1alpha1.Commit) 
 		switch {
 		case err == nil:
 			r.metrics.apply.Observe(time.Since(e.seen).Seconds())
+			r.note(ctx, p)
 			return nil
 		case errors.As(err, &refused):
 			ev.locate(ctx, refused.Findings)

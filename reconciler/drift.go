@@ -31,13 +31,14 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 	}
 	w := r.world()
 	p := plan.Drift(plan.Input{Repository: r.cfg.Repository, Units: units, Before: r.eval.open.inventories(w), Live: w.Live, Kinds: w.Kinds, Rules: r.current.judge.kinds.rules,
-		Priorities: w.Priorities, Ignore: w.Spec.Ignore})
+		Priorities: w.Priorities, Ignore: w.Spec.Ignore, TakeBack: r.takesBack()})
+	back := withoutWhole(p)
 	p.Findings = nil // they belong to a commit; here what can be healed is
 	waited := maps.Clone(r.held)
 	r.hold(plan.Gate(p, r.current.gated(), r.healthy, r.served))
 	if len(p.Ops) == 0 {
 		clear(r.dirty)
-		return nil
+		return r.leftovers(ctx, p, back)
 	}
 	ops := r.drifted(p, waited, time.Now())
 	out, err := apply.Do(ctx, r.cfg.Client, p, ops...)
@@ -56,7 +57,7 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 			r.healed(ctx, &p.Ops[i], out[i])
 		}
 	}
-	return nil
+	return r.leftovers(ctx, p, back)
 }
 
 // maxDrifted is how many objects a Repository names that have drifted.
@@ -68,17 +69,16 @@ func (r *Reconciler) drifted(p *plan.Plan, waited map[render.Ref]string, now tim
 	var found []v1alpha1.ObjectHealth
 	for i := range p.Ops {
 		if op := &p.Ops[i]; waited[op.Ref] == "" && len(found) < maxDrifted {
-			found = append(found, v1alpha1.ObjectHealth{Object: op.Ref.String(), Health: "Healed", Message: what(op)})
+			found = append(found, v1alpha1.ObjectHealth{Object: op.Ref.String(), Health: driftHealed, Message: what(op)})
 		}
 	}
 	if len(found) == 0 {
 		return nil
 	}
 	op, _ := r.repositoryStatus(now, func(s *v1alpha1.RepositoryStatus) bool {
-		s.Drifted = append(found, slices.DeleteFunc(s.Drifted, func(o v1alpha1.ObjectHealth) bool {
+		s.Drifted = r.drifts(append(found, slices.DeleteFunc(s.Drifted, func(o v1alpha1.ObjectHealth) bool {
 			return slices.ContainsFunc(found, func(f v1alpha1.ObjectHealth) bool { return f.Object == o.Object })
-		})...)
-		s.Drifted = s.Drifted[:min(len(s.Drifted), maxDrifted)]
+		})...))
 		return true
 	})
 	if op.Object == nil {

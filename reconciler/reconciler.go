@@ -37,6 +37,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/controller/pace"
+	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/schema"
@@ -101,16 +102,17 @@ type Reconciler struct {
 	refused Commit           // the newest, if it was refused for what the cluster lacks
 	current *evaluation      // of the applied commit
 
-	refusedAt time.Time
-	swept     time.Time // when all declared objects were last looked for
-	followed  string    // which custom kinds the watch follows
-	first     bool      // nothing has been applied by this process yet
-	dirty     map[render.Ref]bool
-	held      map[render.Ref]string // ops that wait, and for what
-	ours      map[render.Ref]string // versions that the last writes made
-	retry     backoff               // of the head
-	heal      backoff
-	status    time.Time // when the status may next be written; zero: nothing to write
+	refusedAt  time.Time
+	swept      time.Time // when all declared objects were last looked for
+	followed   string    // which custom kinds the watch follows
+	first      bool      // nothing has been applied by this process yet
+	dirty      map[render.Ref]bool
+	undeclared map[render.Ref][]plan.Undeclared // what others have set on declared objects
+	held       map[render.Ref]string            // ops that wait, and for what
+	ours       map[render.Ref]string            // versions that the last writes made
+	retry      backoff                          // of the head
+	heal       backoff
+	status     time.Time // when the status may next be written; zero: nothing to write
 }
 
 // New returns a reconciler; it starts nothing.
@@ -128,7 +130,7 @@ func New(cfg Config) *Reconciler {
 	}
 	return &Reconciler{cfg: cfg, log: cfg.Log.With("repository", cfg.Repository), metrics: newMetrics(cfg.Metrics, cfg.Repository),
 		eval: eval, replan: make(chan struct{}, 1), watch: newWatch(cfg.Client.Cache(), func(r *schema.Resource) bool { return cfg.Catalog.Load().ByGVK(r.GVK()) == r }), first: true,
-		dirty: map[render.Ref]bool{}, held: map[render.Ref]string{}, ours: map[render.Ref]string{}}
+		dirty: map[render.Ref]bool{}, undeclared: map[render.Ref][]plan.Undeclared{}, held: map[render.Ref]string{}, ours: map[render.Ref]string{}}
 }
 
 // Run follows the branch until ctx is done.

@@ -41,6 +41,17 @@ var acts = map[string]command{
 		s.trees[args[0]] = tree
 		return nil
 	},
+	// add KIND KEY path.of.list JSON: someone appends an item to a list
+	"add": func(s *scenario, args []string) error {
+		patch := fmt.Sprintf(`[{"op":"add","path":"/%s/-","value":%s}]`, strings.ReplaceAll(args[2], ".", "/"), strings.Join(args[3:], " "))
+		_, err := s.fake.Patch(s.t.Context(), s.kind(args[0]), schema.ParseKey(args[1]), types.JSONPatchType, []byte(patch), client.WriteOptions{FieldManager: "someone"})
+		return err
+	},
+	// by MANAGER patch KIND KEY JSON
+	"by": func(s *scenario, args []string) error {
+		_, err := s.fake.Patch(s.t.Context(), s.kind(args[2]), schema.ParseKey(args[3]), types.MergePatchType, []byte(strings.Join(args[4:], " ")), client.WriteOptions{FieldManager: args[0]})
+		return err
+	},
 	// many TREE N: N ConfigMaps, one a file.
 	"many": func(s *scenario, args []string) error {
 		n, err := strconv.Atoi(args[1])

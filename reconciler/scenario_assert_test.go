@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/reconciler/report"
 	"github.com/writ-os/writ/schema"
@@ -38,6 +40,50 @@ var asserts = map[string]command{
 	"no-warnings": func(s *scenario, args []string) error {
 		if got := s.object(args[0]).Status.Warnings; len(got) > 0 {
 			return fmt.Errorf("warnings are %+v", got)
+		}
+		return nil
+	},
+	// undeclared OBJECT substring: the status tells of fields that others have set
+	"undeclared": func(s *scenario, args []string) error {
+		repo, _ := client.Cached[*v1alpha1.Repository](s.fake.Cache(), schema.Key{Name: s.name})
+		for _, d := range repo.Status.Drifted {
+			if d.Object == args[0] && d.Health == driftUndeclared && strings.Contains(d.Message, strings.Join(args[1:], " ")) {
+				return nil
+			}
+		}
+		return fmt.Errorf("drifted are %v", repo.Status.Drifted)
+	},
+	"no-drift": func(s *scenario, args []string) error {
+		repo, _ := client.Cached[*v1alpha1.Repository](s.fake.Cache(), schema.Key{Name: s.name})
+		if len(repo.Status.Drifted) > 0 {
+			return fmt.Errorf("drifted are %v", repo.Status.Drifted)
+		}
+		return nil
+	},
+	// lacks KIND KEY path: a field that is not there
+	"lacks": func(s *scenario, args []string) error {
+		o, ok := s.fake.Cache().Get(s.kind(args[0]), schema.ParseKey(args[1]))
+		if !ok {
+			return errors.New("does not exist")
+		}
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return err
+		}
+		var v any = fields
+		for step := range strings.SplitSeq(args[2], ".") {
+			switch in := v.(type) {
+			case map[string]any:
+				v = in[step]
+			case []any:
+				i, _ := strconv.Atoi(step)
+				if v = nil; i < len(in) {
+					v = in[i]
+				}
+			}
+		}
+		if v != nil {
+			return fmt.Errorf("is %v", v)
 		}
 		return nil
 	},

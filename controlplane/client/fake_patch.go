@@ -8,6 +8,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,11 +36,11 @@ func (f *Fake) Patch(_ context.Context, r *schema.Resource, key schema.Key, t ty
 		if t == types.ApplyPatchType {
 			return f.apply(r, key, data, w)
 		}
-		return f.patch(r, key, t, data, w.Subresource)
+		return f.patch(r, key, t, data, w)
 	})
 }
 
-func (f *Fake) patch(r *schema.Resource, key schema.Key, t types.PatchType, data []byte, sub string) (schema.Object, error) {
+func (f *Fake) patch(r *schema.Resource, key schema.Key, t types.PatchType, data []byte, w WriteOptions) (schema.Object, error) {
 	old, ok := f.objects[r][key]
 	if !ok {
 		return nil, apierrors.NewNotFound(r.GroupResource(), key.Name)
@@ -56,7 +57,27 @@ func (f *Fake) patch(r *schema.Resource, key schema.Key, t types.PatchType, data
 	if err := json.Unmarshal(after, next); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return f.update(r, next, sub)
+	if next, err = owned(r, old, next, w.Subresource, w.FieldManager); err != nil {
+		return nil, err
+	}
+	return f.update(r, next, w.Subresource)
+}
+
+// owned records what a manager that gives its name has changed, as a server
+// does of everyone.
+func owned(r *schema.Resource, old, next schema.Object, sub, manager string) (schema.Object, error) {
+	if manager == "" || sub != "" || r.Custom != nil || !equality.Semantic.DeepEqual(old.GetManagedFields(), next.GetManagedFields()) {
+		return next, nil
+	}
+	fm, err := fieldManager(r, sub)
+	if err != nil {
+		return nil, fmt.Errorf("update %s %s: %w", r, schema.KeyOf(next), err)
+	}
+	out, err := fm.Update(deepCopy(old), deepCopy(next), manager)
+	if err != nil {
+		return nil, err
+	}
+	return out.(schema.Object), nil
 }
 
 func patchJSON(r *schema.Resource, before []byte, t types.PatchType, data []byte) ([]byte, error) {
@@ -163,7 +184,7 @@ func (f *Fake) one(op Op) (schema.Object, error) {
 		}
 		return f.create(r, op.Object)
 	case VerbUpdate:
-		return f.written(r, op.Object, op.Subresource)
+		return f.written(r, op.Object, op.Subresource, op.FieldManager)
 	case VerbApply:
 		data := op.Fields
 		if data == nil {

@@ -94,15 +94,20 @@ func (f *Fake) Update(_ context.Context, r *schema.Resource, o schema.Object, w 
 	if err := f.reject(VerbUpdate, r, w.Subresource, o); err != nil {
 		return nil, err
 	}
-	return f.do(w.DryRun, func() (schema.Object, error) { return f.written(r, o, w.Subresource) })
+	return f.do(w.DryRun, func() (schema.Object, error) { return f.written(r, o, w.Subresource, w.FieldManager) })
 }
 
 // written is an update by an object. Who owns which field cannot be said
 // through a subresource.
-func (f *Fake) written(r *schema.Resource, o schema.Object, sub string) (schema.Object, error) {
+func (f *Fake) written(r *schema.Resource, o schema.Object, sub, manager string) (schema.Object, error) {
 	if old, ok := f.objects[r][schema.KeyOf(o)]; ok && sub != "" {
 		o = deepCopy(o)
 		o.SetManagedFields(old.GetManagedFields())
+	} else if ok {
+		var err error
+		if o, err = owned(r, old, o, sub, manager); err != nil {
+			return nil, err
+		}
 	}
 	return f.update(r, o, sub)
 }

@@ -79,6 +79,10 @@ func objectOp(o *plan.Op) client.Op {
 	if o.Action == plan.Delete || o.Action == plan.Replace {
 		return client.Op{Verb: client.VerbDelete, Resource: o.Resource, Key: o.Key}
 	}
+	if o.Whole {
+		return client.Op{Verb: client.VerbUpdate, Resource: o.Resource, Key: o.Key, Object: o.Object, ResourceVersion: o.Object.GetResourceVersion(),
+			FieldManager: plan.Manager}
+	}
 	return client.Op{Verb: client.VerbApply, Resource: o.Resource, Key: o.Key, Object: o.Object, Fields: o.Fields,
 		FieldManager: plan.Manager, Force: true}
 }

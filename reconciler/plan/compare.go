@@ -64,6 +64,8 @@ type comparison struct {
 	set   *fieldpath.Set
 	// fields is what is to be applied.
 	fields []byte
+	// undeclared is what others have set beside.
+	undeclared []Undeclared
 }
 
 // complete gives an object the defaults of its kind.
@@ -94,7 +96,7 @@ func inVersion(r *schema.Resource, o schema.Object) (schema.Object, error) {
 // The values compared are those of the decoded objects with their defaults, so
 // that "1000m" and "1" are one; which fields are compared is what the manifest
 // itself says.
-func (c *computation) differences(d *Desired, o, live schema.Object) (comparison, error) {
+func (c *computation) differences(d *Desired, o, live schema.Object, rules []merge.Pointer) (comparison, error) {
 	row := c.row(d.Resource)
 	types := merge.Types(row)
 	declared, err := declaredFields(types, d)
@@ -134,7 +136,11 @@ func (c *computation) differences(d *Desired, o, live schema.Object) (comparison
 		}
 		changes = appendChange(changes, p, lookup(have.AsValue(), p), lookup(want.AsValue(), p), !differs.Has(p))
 	}
-	return comparison{changes: changes, owned: owned || declared.Difference(identity).Empty(), set: set, fields: d.Fields}, nil
+	more, err := undeclared(live, set.Union(declared), have.AsValue(), want.AsValue(), rules)
+	if err != nil {
+		return comparison{}, err
+	}
+	return comparison{changes: changes, owned: owned || declared.Difference(identity).Empty(), set: set, fields: d.Fields, undeclared: more}, nil
 }
 
 // likeClaims gives the claim templates of a StatefulSet the form that all have

@@ -102,12 +102,14 @@ func (c *computation) compare(d *Desired, live schema.Object, exists bool) {
 		c.plan.Ops = append(c.plan.Ops, op)
 		return
 	}
-	found, err := c.differences(d, o, live)
+	rules := rulesFor(c.in.Ignore, d.Ref)
+	found, err := c.differences(d, o, live, rules)
 	if err != nil {
 		c.find(d.Head, "", "Internal", "cannot be compared with the live object: "+err.Error(), "")
 		return
 	}
-	if rules := rulesFor(c.in.Ignore, d.Ref); len(rules) > 0 {
+	c.plan.note(d.Ref, found.undeclared)
+	if len(rules) > 0 {
 		if found, err = ignore(rules, d, found, live); err != nil {
 			c.find(d.Head, "", "Internal", "fields cannot be ignored: "+err.Error(), "")
 			return
@@ -119,7 +121,7 @@ func (c *computation) compare(d *Desired, live schema.Object, exists bool) {
 		}
 	}
 	if len(found.changes) == 0 && found.owned {
-		c.plan.Unchanged++
+		c.leftover(&op, d, live, found.undeclared)
 		return
 	}
 	op.Action, op.Diffs = Update, show(&d.Head, found.changes)

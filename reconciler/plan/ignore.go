@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +37,7 @@ func ignore(rules []merge.Pointer, d *Desired, c comparison, live schema.Object)
 		}
 	}
 	c.changes = left
-	if len(out) == 0 || len(left) == 0 {
+	if len(out) == 0 || len(left) == 0 && c.owned {
 		return c, nil
 	}
 	o, err := objectOf(d.Fields)
@@ -54,8 +55,23 @@ func ignore(rules []merge.Pointer, d *Desired, c comparison, live schema.Object)
 	for _, i := range out {
 		settle(o, have, i.pointer, i.owned)
 	}
+	// Where others have changed all that Git declares, nothing is left to own.
+	c.owned = c.owned || bare(o) || slices.ContainsFunc(out, func(i ignored) bool { return len(i.pointer) == 0 })
 	c.fields, err = json.Marshal(o)
 	return c, err
+}
+
+// bare says whether a manifest says no more than which object is meant.
+func bare(o map[string]any) bool {
+	for k, v := range o {
+		in, isMap := v.(map[string]any)
+		switch {
+		case k == "apiVersion", k == "kind", k == "name", k == "namespace":
+		case !isMap || !bare(in):
+			return false
+		}
+	}
+	return true
 }
 
 // ignored is a field that differs and is left alone.

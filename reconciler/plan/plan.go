@@ -37,6 +37,9 @@ type Op struct {
 	// kind; Fields is the JSON of the manifest. Both nil for Delete.
 	Object schema.Object
 	Fields []byte
+	// Whole says that Object is the live object without what others have added,
+	// and is written as a whole; Fields is nil then.
+	Whole bool
 }
 
 // Diff is one field that changes. Old and New are JSON; "" where there is no
@@ -74,6 +77,9 @@ type Plan struct {
 	// Elsewhere are the objects of other repositories that declared ones depend
 	// on, by name.
 	Elsewhere map[string]render.Ref
+	// Undeclared is what others have set on each object that was compared, beside
+	// what Git declares; none where nobody has.
+	Undeclared map[render.Ref][]Undeclared `json:"-"`
 	// Findings are why the plan must not be applied; Warnings hold nothing up.
 	Findings, Warnings []v1alpha1.Finding
 }
@@ -84,6 +90,14 @@ type InventoryOp struct {
 	Name            string
 	Object          *v1alpha1.Inventory
 	ResourceVersion string
+}
+
+// note remembers what others have set on an object.
+func (p *Plan) note(ref render.Ref, found []Undeclared) {
+	if p.Undeclared == nil {
+		p.Undeclared = map[render.Ref][]Undeclared{}
+	}
+	p.Undeclared[ref] = found
 }
 
 // Empty says whether nothing is to be done.
@@ -174,6 +188,8 @@ type Input struct {
 	Priorities map[string]int32
 	// Ignore are fields and objects whose difference is left alone.
 	Ignore []v1alpha1.IgnoreRule
+	// TakeBack takes away what others have added to declared objects.
+	TakeBack bool
 	// KeepUndeclared leaves what Git does not declare any more in the cluster.
 	KeepUndeclared bool
 

@@ -100,7 +100,7 @@ func TestDefaultsAreUpstreams(t *testing.T) {
 func TestOwnKinds(t *testing.T) {
 	r := &v1alpha1.Repository{Spec: v1alpha1.RepositorySpec{URL: "builtin"}}
 	Apply(r)
-	want := v1alpha1.RepositorySpec{URL: "builtin", Branch: "main", Path: ".", Interval: &metav1.Duration{Duration: 15 * time.Second}, OnError: v1alpha1.OnErrorRefuse}
+	want := v1alpha1.RepositorySpec{URL: "builtin", Branch: "main", Path: ".", Interval: &metav1.Duration{Duration: 15 * time.Second}, OnError: v1alpha1.OnErrorRefuse, Undeclared: v1alpha1.UndeclaredKeep}
 	if diff := cmp.Diff(want, r.Spec); diff != "" {
 		t.Error(diff)
 	}

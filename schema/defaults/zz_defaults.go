@@ -1093,6 +1093,9 @@ func defaultRepositorySpec(o *v1alpha1.RepositorySpec) {
 	if o.OnError == "" {
 		o.OnError = "Refuse"
 	}
+	if o.Undeclared == "" {
+		o.Undeclared = "Keep"
+	}
 	if o.Verification != nil {
 		defaultRepositoryVerification(o.Verification)
 	}

@@ -105,6 +105,10 @@ type RepositorySpec struct {
 	Deletions *RepositoryDeletions `json:"deletions,omitempty"`
 	// Ignore are fields or objects whose drift is left alone.
 	Ignore []IgnoreRule `json:"ignore,omitempty"`
+	// Undeclared is what becomes of fields of declared objects that Git leaves
+	// out and others have set: Keep (they are told of in the status) or Remove
+	// (they are taken back, but for what Ignore names). Default Keep.
+	Undeclared UndeclaredFields `json:"undeclared,omitempty"`
 	// Notifications are whom to tell of a commit's phases.
 	Notifications []Notification `json:"notifications,omitempty"`
 	// Prune says whether objects that Git does not declare any more are
@@ -177,6 +181,15 @@ type OnError string
 const (
 	OnErrorRefuse   OnError = "Refuse"
 	OnErrorContinue OnError = "Continue"
+)
+
+// UndeclaredFields is what becomes of fields that Git leaves out.
+type UndeclaredFields string
+
+// The values of UndeclaredFields.
+const (
+	UndeclaredKeep   UndeclaredFields = "Keep"
+	UndeclaredRemove UndeclaredFields = "Remove"
 )
 
 // RepositoryWebhook is how the forge tells of a push.
@@ -258,7 +271,9 @@ type RepositoryStatus struct {
 	Failed []string `json:"failed,omitempty"`
 	// Objects is how many objects the repository declares.
 	Objects int32 `json:"objects,omitempty"`
-	// Drifted are the objects that last differed from Git, at most 20.
+	// Drifted are the objects that last differed from Git, at most 20: first those
+	// with fields that others have set and Git leaves out (Undeclared), then those
+	// that were put back (Healed).
 	Drifted []ObjectHealth `json:"drifted,omitempty"`
 	// LastFetchTime is when the remote was last asked.
 	LastFetchTime *metav1.Time `json:"lastFetchTime,omitempty"`
