@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 )
@@ -57,8 +59,16 @@ func TestForgetFrames(t *testing.T) {
 		commit(t, s, Write{Resource: configMaps, Key: it.Key, Expect: it.Version})
 	}
 	log := s.keys.Load().find(configMaps).log
+	events := func() []*Event {
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		return slices.Clone(log.events)
+	}
+	for len(events()) < 30 { // the log has a write a moment after its writer knows
+		runtime.Gosched()
+	}
 	encode := func() (text string) {
-		for _, e := range log.events {
+		for _, e := range events() {
 			text += string(e.JSONFrame(e.Type)) + string(e.ProtobufFrame(e.Type))
 			if e.Prev != nil {
 				text += string(e.Gone().JSON())
@@ -67,7 +77,7 @@ func TestForgetFrames(t *testing.T) {
 		return text
 	}
 	held := func() (n int) {
-		for _, e := range log.events {
+		for _, e := range events() {
 			for f := range e.frames {
 				for i := range e.frames[f] {
 					if e.frames[f][i].Load() != nil {
@@ -82,8 +92,8 @@ func TestForgetFrames(t *testing.T) {
 		return n
 	}
 	before := encode()
-	if len(log.events) != 30 || held() == 0 {
-		t.Fatalf("%d events hold %d encodings", len(log.events), held())
+	if len(events()) != 30 || held() == 0 {
+		t.Fatalf("%d events hold %d encodings", len(events()), held())
 	}
 	now := time.Now()
 	log.trim(now, time.Hour)
@@ -93,8 +103,8 @@ func TestForgetFrames(t *testing.T) {
 	for range 2 { // the second time nobody has asked since
 		log.trim(now.Add(time.Minute), time.Hour)
 	}
-	if n := held(); n != 0 || len(log.events) != 30 {
-		t.Errorf("%d encodings are left of %d events", n, len(log.events))
+	if n := held(); n != 0 || len(events()) != 30 {
+		t.Errorf("%d encodings are left of %d events", n, len(events()))
 	}
 	if after := encode(); after != before {
 		t.Error("a watch that is resumed is told something else")
