@@ -58,7 +58,7 @@ func New(cfg Config) *Keeper {
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(k.cfg.Every)
 	defer tick.Stop()
-	before := k.cfg.Read()
+	before, collected := k.cfg.Read(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -66,12 +66,12 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := k.cfg.Read()
-		if worthwhile(before, now) {
+		if worthwhile(before, now, time.Since(collected)) {
 			began := time.Now()
 			k.cfg.Collect()
 			after := k.cfg.Read()
 			k.cfg.Log.Debug("memory given back", "was", now.Objects+now.Free, "is", after.Objects+after.Free, "took", time.Since(began))
-			now = after
+			now, collected = after, time.Now()
 		}
 		before = now
 	}
@@ -81,19 +81,27 @@ func (k *Keeper) Run(ctx context.Context) error {
 // brings.
 const least = 8 << 20
 
+// awhile is the least time between two collections of a process that is at work.
+const awhile = time.Minute
+
 // worthwhile says whether to collect: the process allocated next to nothing since
 // the last look, or so little that what could be freed would take it long to use
 // again; and that is a good part of what lives.
 //
 // A server with 200 nodes is never quiet, their leases alone see to that, and after
 // a burst it held three times what lived for as long as it took to allocate as much.
-func worthwhile(before, now Counters) bool {
+// So once in a while, which is a collection that costs next to nothing, it is enough
+// that more is spare than lives, and that it is not being used up just now.
+func worthwhile(before, now Counters, since time.Duration) bool {
 	const quiet, part, looks = 16, 5, 16
 	var dead uint64
 	if now.Objects > now.Live {
 		dead = now.Objects - now.Live
 	}
 	allocated, spare := now.Allocated-before.Allocated, dead+now.Free
+	if since >= awhile && spare > max(now.Live, 4*least) && spare > 2*allocated {
+		return true
+	}
 	if allocated > max(now.Live/quiet, least/4) && spare < looks*allocated {
 		return false
 	}

@@ -18,19 +18,23 @@ func TestWorthwhile(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		before, now Counters
+		since       time.Duration
 		want        bool
 	}{
-		{"quiet after a burst", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 190 * mib, Live: 100 * mib}, true},
-		{"still at work", Counters{Allocated: 900 * mib}, Counters{Allocated: 950 * mib, Objects: 190 * mib, Live: 100 * mib}, false},
-		{"a little work after a burst", Counters{Allocated: 900 * mib}, Counters{Allocated: 910 * mib, Objects: 150 * mib, Live: 100 * mib, Free: 200 * mib}, true},
-		{"the same, given back a moment ago", Counters{Allocated: 900 * mib}, Counters{Allocated: 910 * mib, Objects: 190 * mib, Live: 100 * mib, Free: 10 * mib}, false},
-		{"quiet and clean", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 105 * mib, Live: 100 * mib}, false},
-		{"freed and not given back", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 101 * mib, Live: 100 * mib, Free: 60 * mib}, true},
-		{"small", Counters{Allocated: 9 * mib}, Counters{Allocated: 9 * mib, Objects: 9 * mib, Live: 4 * mib}, false},
-		{"collected meanwhile", Counters{Allocated: 9 * mib}, Counters{Allocated: 9 * mib, Objects: 30 * mib, Live: 40 * mib}, false},
+		{"quiet after a burst", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 190 * mib, Live: 100 * mib}, time.Second, true},
+		{"still at work", Counters{Allocated: 900 * mib}, Counters{Allocated: 950 * mib, Objects: 190 * mib, Live: 100 * mib}, time.Second, false},
+		{"a little work after a burst", Counters{Allocated: 900 * mib}, Counters{Allocated: 910 * mib, Objects: 150 * mib, Live: 100 * mib, Free: 200 * mib}, time.Second, true},
+		{"the same, given back a moment ago", Counters{Allocated: 900 * mib}, Counters{Allocated: 910 * mib, Objects: 190 * mib, Live: 100 * mib, Free: 10 * mib}, time.Second, false},
+		{"the same, a minute ago", Counters{Allocated: 900 * mib}, Counters{Allocated: 910 * mib, Objects: 190 * mib, Live: 100 * mib, Free: 20 * mib}, time.Minute, true},
+		{"a minute ago, and less is spare than lives", Counters{Allocated: 900 * mib}, Counters{Allocated: 910 * mib, Objects: 180 * mib, Live: 100 * mib, Free: 10 * mib}, time.Hour, false},
+		{"a minute ago, and hard at work", Counters{Allocated: 900 * mib}, Counters{Allocated: 980 * mib, Objects: 190 * mib, Live: 100 * mib, Free: 20 * mib}, time.Hour, false},
+		{"quiet and clean", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 105 * mib, Live: 100 * mib}, time.Second, false},
+		{"freed and not given back", Counters{Allocated: 900 * mib}, Counters{Allocated: 901 * mib, Objects: 101 * mib, Live: 100 * mib, Free: 60 * mib}, time.Second, true},
+		{"small", Counters{Allocated: 9 * mib}, Counters{Allocated: 9 * mib, Objects: 9 * mib, Live: 4 * mib}, time.Second, false},
+		{"collected meanwhile", Counters{Allocated: 9 * mib}, Counters{Allocated: 9 * mib, Objects: 30 * mib, Live: 40 * mib}, time.Second, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := worthwhile(tt.before, tt.now); got != tt.want {
+			if got := worthwhile(tt.before, tt.now, tt.since); got != tt.want {
 				t.Errorf("got %v", got)
 			}
 		})
