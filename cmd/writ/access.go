@@ -73,6 +73,9 @@ func (a *access) configOf(path string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig %s: %w", path, err)
 	}
+	// What a command reads is its own choice: that a kind is old is no news to
+	// who calls it.
+	cfg.WarningHandler = rest.NoWarnings{}
 	return cfg, nil
 }
 
