@@ -82,6 +82,8 @@ require (
 	k8s.io/dynamic-resource-allocation v0.36.4
 )
 
+require github.com/NYTimes/gziphandler v1.1.1 // indirect
+
 require (
 	cel.dev/expr v0.25.2 // indirect
 	cuelabs.dev/go/oci/ociregistry v0.0.0-20260601085548-328ff8e2c943 // indirect

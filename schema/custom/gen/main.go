@@ -1,9 +1,6 @@
-//go:build ignore
-
 // Command gen writes the OpenAPI documents of a definition by upstream's own
 // builder: with -template those that package custom makes all others from
-// (openapi/*.json.gz), otherwise the golden files of its tests. It is built by
-// hand, as the builder drags in what the program itself does without:
+// (openapi/*.json.gz), otherwise the golden files of its tests:
 //
 //	go run gen/main.go -template openapi
 //	go run gen/main.go testdata/widgets.yaml testdata/clusters.yaml
