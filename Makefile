@@ -83,10 +83,16 @@ torture-git: ## play 20,000 random histories of commits and clusters: what a pla
 generate: ## regenerate everything that is derived from CUE and Go types
 	go generate ./...
 
+.PHONY: generated
+generated: ## fail when what is generated is not what make generate makes
+	@was="$$(git status --porcelain)"; go generate ./... && \
+		is="$$(git status --porcelain)"; [ "$$was" = "$$is" ] || { echo "make generate changes these files; commit them:"; echo "$$is"; exit 1; }
+
 .PHONY: test
 test: test-deps bin/kubectl bin/writ ## every test but the long ones of a booted image
 	-@ci/install-deps image # without an emulator no image is booted
 	go vet ./...
+	@$(MAKE) --no-print-directory generated
 	PATH="$(CURDIR)/bin:$$PATH" CGO_ENABLED=1 go test -race -timeout 20m ./...
 	go test -count=1 -timeout 30m -run 'Kill|Model|History|Large|Gigabyte' ./controlplane/store ./controlplane/registry ./reconciler/source
 	go test -count=1 ./reconciler/sandbox
