@@ -5,8 +5,8 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
