@@ -23,8 +23,6 @@ import (
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-var reconcilerText = reconciler.Text
-
 // snapshot is every object of the cluster, by kind, namespace and name.
 type snapshot map[string]schema.Object
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/reconciler"
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/schema"
 )
@@ -98,7 +99,7 @@ func (p *player) do(args []string) error {
 		}
 	case "refused": // refused RULE [text]
 		for _, f := range p.plan.Findings {
-			if p.refused != nil && f.Rule == args[1] && strings.Contains(reconcilerText(f), rest(2)) {
+			if p.refused != nil && f.Rule == args[1] && strings.Contains(reconciler.Text(f), rest(2)) {
 				return nil
 			}
 		}
