@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/image/lock"
 )
 
@@ -48,15 +49,7 @@ func updateLock(ctx context.Context, list, path string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	tmp := path + ".tmp"
-	w, err := os.Create(tmp)
-	if err != nil {
-		return fmt.Errorf("write lock: %w", err)
-	}
-	if err := errors.Join(now.Write(w), w.Close()); err != nil {
-		return fmt.Errorf("write lock: %w", err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
+	if err := durable.Write(path, 0o644, func(f *os.File) error { return now.Write(f) }); err != nil {
 		return fmt.Errorf("write lock: %w", err)
 	}
 	changed := 0

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/schema"
 )
 
@@ -99,10 +100,10 @@ func Restore(r io.Reader, dir string, log *slog.Logger) (err error) {
 	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // the empty one
 		return fmt.Errorf("restore: %w", err)
 	}
-	if err := os.Rename(made, dir); err != nil {
+	if err := durable.Rename(made, dir); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	return syncDir(parent)
+	return nil
 }
 
 // restoreFile lets etcd's own tool do it. It panics on files that are not its
@@ -127,12 +128,4 @@ func writeFile(name string, r io.Reader) error {
 	}
 	_, err = io.Copy(f, r)
 	return errors.Join(err, f.Close())
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

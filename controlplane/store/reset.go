@@ -15,6 +15,8 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"golang.org/x/sys/unix"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // resetRecord lies in the directory of a store that Reset has made.
@@ -71,7 +73,7 @@ func Reset(ctx context.Context, dir, name string, now time.Time, log *slog.Logge
 	if err := unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, before, unix.RENAME_EXCHANGE); err != nil {
 		return "", errors.Join(fmt.Errorf("reset %s: exchange it with the new one: %w: nothing has changed", dir, err), os.RemoveAll(before))
 	}
-	return before, syncDir(filepath.Dir(dir))
+	return before, durable.Sync(filepath.Dir(dir))
 }
 
 // mayReset finds what speaks against it.
@@ -133,7 +135,7 @@ func makeReset(ctx context.Context, dir, work, before, name string, log *slog.Lo
 	if err := syncTree(made); err != nil {
 		return err
 	}
-	return os.Rename(made, before)
+	return durable.Rename(made, before)
 }
 
 // backupAlone lets etcd take in all that its log holds, without the others, and
@@ -280,6 +282,6 @@ func syncTree(dir string) error {
 		if err != nil {
 			return err
 		}
-		return syncDir(path)
+		return durable.Sync(path)
 	})
 }

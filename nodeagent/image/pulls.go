@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // Pulls remembers which credentials an image was pulled with, so that a private
@@ -172,8 +174,5 @@ func (p *Pulls) write(rec pulled) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return durable.WriteFile(path, b, 0o600)
 }

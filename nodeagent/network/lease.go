@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // lease is the claim of one pod on one address.
@@ -210,11 +212,7 @@ func (ls *leases) write(l lease) error {
 	if err != nil {
 		return err
 	}
-	tmp := ls.file(l.UID) + ".tmp"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, ls.file(l.UID))
+	return durable.Replace(ls.file(l.UID), data, 0o600) // no address outlives the namespaces of its machine
 }
 
 func (ls *leases) file(uid string) string { return filepath.Join(ls.dir, uid+".json") }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/nodeagent/crilog"
 	"github.com/writ-os/writ/nodeagent/runtime"
 	"github.com/writ-os/writ/nodeagent/volume"
@@ -43,11 +44,7 @@ func (p *Pods) writePod(pod *corev1.Pod) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	tmp := filepath.Join(dir, podFile+".new")
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, filepath.Join(dir, podFile))
+	return durable.WriteFile(filepath.Join(dir, podFile), b, 0o600)
 }
 
 // loadPods reads the pods that were noted.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/nodeagent/settings/disk"
 )
 
@@ -78,36 +79,10 @@ func (r *Record) write(dir string) error {
 	}
 	err = os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = replaceFile(filepath.Join(dir, recordFile), append(b, '\n'), 0o600)
+		err = durable.WriteFile(filepath.Join(dir, recordFile), append(b, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("write record of settings: %w", err)
 	}
 	return nil
-}
-
-func replaceFile(path string, b []byte, mode fs.FileMode) error {
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(path+".tmp", path)
-	}
-	if err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

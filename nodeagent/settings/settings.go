@@ -117,7 +117,7 @@ func (s *Settings) Load() error {
 	}
 	var err error
 	if s.record, err = readRecord(s.cfg.Dir, s.cfg.Boot); err != nil {
-		// Nothing is worse for it but what shall be given back.
+		// Only the sysctls to give back are lost; all else is read from the cluster again.
 		s.log.Warn("the values of sysctls from before are not known", "err", err)
 	}
 	mirrors := s.record.Wanted.Mirrors

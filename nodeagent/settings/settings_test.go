@@ -195,8 +195,8 @@ func TestReboot(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := plain(t)
-		full, dir := full(), filepath.Join(w.dir, "record", recordFile+".tmp")
-		if err := os.MkdirAll(dir, 0o700); err != nil { // where the record is written first
+		full, dir := full(), filepath.Join(w.dir, "record", recordFile)
+		if err := os.MkdirAll(dir, 0o700); err != nil { // no file can take its place
 			t.Fatal(err)
 		}
 		w.pool(full)

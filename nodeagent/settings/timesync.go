@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // Where systemd-timesyncd looks, below /run. The name comes after that of
@@ -57,7 +59,7 @@ func writeServers(run, content string) error {
 	}
 	err := os.MkdirAll(filepath.Dir(path), 0o755) //nolint:gosec // timesyncd has a user of its own
 	if err == nil {
-		err = replaceFile(path, []byte(content), 0o644)
+		err = durable.Replace(path, []byte(content), 0o644) // in /run
 	}
 	if err != nil {
 		return fmt.Errorf("write time servers: %w", err)

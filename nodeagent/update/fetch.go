@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 const (
@@ -170,10 +172,10 @@ func (f fetcher) check(i Image) error {
 	if err := in.Sync(); err != nil {
 		return fmt.Errorf("keep download: %w", err)
 	}
-	if err := os.Rename(part, f.path(i, bundleSuffix)); err != nil {
+	if err := durable.Rename(part, f.path(i, bundleSuffix)); err != nil {
 		return fmt.Errorf("keep download: %w", err)
 	}
-	return syncDir(f.dir)
+	return nil
 }
 
 // plain puts an error of a download into a sentence.

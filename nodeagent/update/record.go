@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/image/slot"
 )
 
@@ -100,7 +101,7 @@ func (r Record) write(dir string) error {
 	}
 	err = os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = replaceFile(filepath.Join(dir, recordFile), append(b, '\n'))
+		err = durable.WriteFile(filepath.Join(dir, recordFile), append(b, '\n'), 0o600)
 	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
@@ -109,35 +110,4 @@ func (r Record) write(dir string) error {
 		return fmt.Errorf("write record of updates: %w", err)
 	}
 	return nil
-}
-
-func replaceFile(path string, b []byte) error {
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(path+".tmp", path)
-	}
-	if err != nil {
-		_ = os.Remove(path + ".tmp") //nolint:errcheck // it counts for nothing
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -83,7 +83,7 @@ func TestFullDisk(t *testing.T) {
 				time.Sleep(time.Second)
 				w.failed("", "write record of updates: the disk of "+dir+" is full: make room there, by removing what pods or images take; next try after ")
 				t.Log(w.node()[v1alpha1.UpdateMessageAnnotation])
-				if names, _ := filepath.Glob(filepath.Join(dir, "*.tmp")); len(names) > 0 || len(c.machine.Boots) != 1 {
+				if names, _ := filepath.Glob(filepath.Join(dir, ".*")); len(names) > 0 || len(c.machine.Boots) != 1 {
 					t.Errorf("left over: %v; boots %v", names, c.machine.Boots)
 				}
 				if r, err := readRecord(dir); err != nil || len(r.Known) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/reconciler/source/pack"
 )
 
@@ -144,7 +145,7 @@ func (repo *repository) drop(w *waste, refs map[string]string, dir, base string)
 			return err
 		}
 	}
-	return syncDir(filepath.Join(repo.dir, "objects", "pack"))
+	return durable.Sync(filepath.Join(repo.dir, "objects", "pack"))
 }
 
 // clearLeftovers removes unfinished work that nobody finishes: a push that

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // nameOf is an address without user and password, also of one that cannot be
@@ -97,11 +99,7 @@ func (m *mirror) save() error {
 	if err := os.MkdirAll(filepath.Dir(m.file), 0o700); err != nil {
 		return err
 	}
-	tmp := filepath.Join(m.repo.incoming, "mirror-"+filepath.Base(m.file))
-	if err := writeFile(tmp, string(b)+"\n"); err != nil {
-		return err
-	}
-	return os.Rename(tmp, m.file)
+	return durable.WriteFile(m.file, append(b, '\n'), 0o644)
 }
 
 // maxMessage bounds what is kept of an error, in bytes: it may quote the other

@@ -11,6 +11,8 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // ref is a name and the object it points to.
@@ -122,20 +124,18 @@ func (repo *repository) writeRef(name, sha string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	f, err := os.CreateTemp(repo.incoming, "ref-")
-	if err != nil {
+	if err := repo.replace(path, sha+"\n"); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	_, err = f.WriteString(sha + "\n")
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return syncDir(filepath.Dir(path))
+	return nil
+}
+
+// replace writes a file of the repository, in which no other names may appear.
+func (repo *repository) replace(path, content string) error {
+	return durable.WriteVia(repo.incoming, path, 0o644, func(f *os.File) error {
+		_, err := f.WriteString(content)
+		return err
+	})
 }
 
 // deleteRef removes a ref, packed and loose.
@@ -150,11 +150,7 @@ func (repo *repository) deleteRef(name string) error {
 		for _, r := range sortRefs(packed) {
 			fmt.Fprintf(&b, "%s %s\n", r.sha, r.name)
 		}
-		tmp := filepath.Join(repo.incoming, "packed-refs-"+repo.name)
-		if err := writeFile(tmp, b.String()); err != nil {
-			return fmt.Errorf("delete %s: %w", name, err)
-		}
-		if err := os.Rename(tmp, filepath.Join(repo.dir, "packed-refs")); err != nil {
+		if err := repo.replace(filepath.Join(repo.dir, "packed-refs"), b.String()); err != nil {
 			return fmt.Errorf("delete %s: %w", name, err)
 		}
 	}
@@ -162,10 +158,10 @@ func (repo *repository) deleteRef(name string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete %s: %w", name, err)
 	}
-	if err := syncDir(repo.dir); err != nil {
+	if err := durable.Sync(repo.dir); err != nil {
 		return err
 	}
-	err := syncDir(filepath.Dir(path))
+	err := durable.Sync(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it was packed only
 	}

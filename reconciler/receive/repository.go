@@ -2,11 +2,12 @@ package receive
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // repository is one bare repository on disk.
@@ -35,10 +36,7 @@ func (repo *repository) open(branch string) error {
 		if err := initBare(aside, branch); err != nil {
 			return err
 		}
-		if err := os.Rename(aside, repo.dir); err != nil {
-			return err
-		}
-		return syncDir(filepath.Dir(repo.dir))
+		return durable.Rename(aside, repo.dir)
 	}
 	for _, d := range []string{"objects/pack", "refs/heads"} {
 		if err := os.MkdirAll(filepath.Join(repo.dir, d), 0o755); err != nil {
@@ -103,21 +101,4 @@ func writeFile(path, content string) error {
 	}
 	_, err = f.WriteString(content)
 	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// syncFile brings a finished file to the disk.
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// syncDir brings the names in a folder to the disk.
-func syncDir(dir string) error {
-	if err := syncFile(dir); err != nil {
-		return fmt.Errorf("sync %s: %w", filepath.Base(dir), err)
-	}
-	return nil
 }

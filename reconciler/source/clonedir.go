@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // state is what a clone knows of itself. It is written after the objects that
@@ -118,11 +120,8 @@ func (d cloneDir) swap() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("replace clone: %w", err)
 	}
-	if err := os.Rename(d.next(), d.repo()); err != nil {
+	if err := durable.Rename(d.next(), d.repo()); err != nil {
 		return fmt.Errorf("replace clone: %w", err)
-	}
-	if err := syncDir(d.root); err != nil {
-		return err
 	}
 	if err := os.RemoveAll(d.old()); err != nil {
 		return fmt.Errorf("replace clone: %w", err)
@@ -136,17 +135,10 @@ func (d cloneDir) save(dir string, st state) error {
 	if err != nil {
 		return fmt.Errorf("save state of clone: %w", err)
 	}
-	tmp := filepath.Join(dir, stateFile+".tmp")
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, stateFile), append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("save state of clone: %w", err)
 	}
-	if err := syncDir(tmp); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, filepath.Join(dir, stateFile)); err != nil {
-		return fmt.Errorf("save state of clone: %w", err)
-	}
-	return syncDir(dir)
+	return nil
 }
 
 // sweep removes what an interrupted fetch left: packs without a name and
@@ -220,16 +212,4 @@ func verifyFile(name string) error {
 		err = errors.New("the checksum is wrong")
 	}
 	return err
-}
-
-// syncDir brings a file or a directory through to the disk.
-func syncDir(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return fmt.Errorf("sync %s: %w", filepath.Base(name), err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("sync %s: %w", filepath.Base(name), err)
-	}
-	return nil
 }

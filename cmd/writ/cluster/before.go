@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/controlplane/store"
 )
 
@@ -56,30 +56,21 @@ func (c Config) backupBefore(from string) error {
 }
 
 // saveStopped writes a backup that is there whole or not at all.
-func (c Config) saveStopped(file string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(file), ".saving-*") // 0600: it holds every Secret
+func (c Config) saveStopped(file string) error {
+	err := durable.Write(file, 0o600, func(f *os.File) error { // it holds every Secret
+		_, err := store.BackupStopped(c.file("store"), f)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("save the store: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = store.BackupStopped(c.file("store"), f)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("save the store: %w", err)
-	}
-	if err := os.Rename(f.Name(), file); err != nil {
-		return fmt.Errorf("save the store: %w", err)
-	}
-	return pki.SyncDir(filepath.Dir(file))
+	return nil
 }
 
 // makeRoom removes what was left half done, and the oldest backups while a disk
 // has less than need free; the newest stays.
 func makeRoom(dir string, need int64) error {
-	half, err := filepath.Glob(filepath.Join(dir, ".saving-*"))
+	half, err := filepath.Glob(filepath.Join(dir, ".*-to-*.db.*"))
 	if err != nil {
 		return fmt.Errorf("list %s: %w", dir, err)
 	}

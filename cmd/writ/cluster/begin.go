@@ -18,6 +18,7 @@ import (
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // CheckBeginning refuses what a cluster cannot begin with, without saying the
@@ -75,7 +76,7 @@ func (p *ControlPlane) noteBeginning() error {
 	if err != nil || begun {
 		return err
 	}
-	return pki.WriteFile(p.cfg.file(beginsFile), nil, 0o600)
+	return durable.WriteFile(p.cfg.file(beginsFile), nil, 0o600)
 }
 
 // seedToken writes the first token of a cluster that begins.
@@ -96,7 +97,7 @@ func (p *ControlPlane) seedToken(ctx context.Context) error {
 		id, _, _ := strings.Cut(token, ".")
 		p.log("auth").Info("nodes join by the token that this server was given", "id", id, "until", expires.UTC().Format(time.RFC3339))
 	}
-	if err := pki.RemoveFile(file); err != nil {
+	if err := durable.Remove(file); err != nil {
 		return fmt.Errorf("note that the cluster has begun: %w", err)
 	}
 	return nil

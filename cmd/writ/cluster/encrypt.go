@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/writ-os/writ/cmd/writ/member"
-	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // Encryption at rest is on without a flag: Secrets lie in the store under a key of
@@ -77,7 +77,7 @@ func (p *ControlPlane) chooseEncryption(now time.Time) error {
 		}
 		p.log("encryption").Info("Secrets lie in plain in the store of these servers: 'writ member encrypt' encrypts them")
 		*file = p.cfg.file(ownKey)
-		return pki.WriteFile(*file, encryptionText("", true), 0o600)
+		return durable.WriteFile(*file, encryptionText("", true), 0o600)
 	}
 	due, err := p.mayEncrypt(now)
 	if err != nil || !due {
@@ -87,7 +87,7 @@ func (p *ControlPlane) chooseEncryption(now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("make a key: %w", err)
 	}
-	if err := pki.WriteFile(p.cfg.file(ownKey), encryptionText(key, false), 0o600); err != nil {
+	if err := durable.WriteFile(p.cfg.file(ownKey), encryptionText(key, false), 0o600); err != nil {
 		return fmt.Errorf("write the key of what is stored: %w", err)
 	}
 	p.log("encryption").Info("Secrets are encrypted in the store from now on", "key", p.cfg.file(ownKey))
@@ -136,5 +136,5 @@ func (p *ControlPlane) plainAgain() (string, error) {
 	case k.Key == "":
 		return "", nil
 	}
-	return p.cfg.file(ownPlain), pki.WriteFile(p.cfg.file(ownPlain), encryptionText(k.Key, true), 0o600)
+	return p.cfg.file(ownPlain), durable.WriteFile(p.cfg.file(ownPlain), encryptionText(k.Key, true), 0o600)
 }

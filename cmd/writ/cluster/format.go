@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // format is that of a server's data directory. It grows when an older version
@@ -70,7 +70,7 @@ func (c Config) checkFormat() error {
 	}
 	text, err = json.Marshal(formatNote{Format: format, Version: c.Version})
 	if err == nil {
-		err = pki.WriteFile(c.file(formatFile), append(text, '\n'), 0o600)
+		err = durable.WriteFile(c.file(formatFile), append(text, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("note the format of the data: %w", err)
@@ -81,7 +81,7 @@ func (c Config) checkFormat() error {
 // Restored forgets which version has written the data: its store was made anew out
 // of a backup, and it is for whoever restored it to know of which version.
 func Restored(dataDir string) error {
-	if err := pki.RemoveFile((Config{DataDir: dataDir}).file(formatFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := durable.Remove((Config{DataDir: dataDir}).file(formatFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the format of the data: %w", err)
 	}
 	return nil

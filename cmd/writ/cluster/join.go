@@ -17,6 +17,7 @@ import (
 	"github.com/writ-os/writ/controlplane/auth/bootstrap"
 	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/nodeagent/join"
 	"github.com/writ-os/writ/schema"
 )
@@ -54,7 +55,7 @@ func (n *Node) credentials(ctx context.Context) (nodeCredentials, error) {
 // joined waits until the machine is a member of the cluster.
 func (n *Node) joined(ctx context.Context) (nodeCredentials, error) {
 	m := join.New(join.Config{Server: n.cfg.Server, Token: n.cfg.Token, CAHashes: n.cfg.CAHashes, NodeName: n.cfg.NodeName, Machine: n.machine,
-		Hosts: []string{n.address().String()}, Dir: n.cfg.file("node", "pki"), Verify: bootstrap.Verify, WriteFile: pki.WriteFile, Log: n.log("join")})
+		Hosts: []string{n.address().String()}, Dir: n.cfg.file("node", "pki"), Verify: bootstrap.Verify, WriteFile: durable.WriteFile, Log: n.log("join")})
 	if err := m.Join(ctx); err != nil {
 		return nodeCredentials{}, fmt.Errorf("join the cluster: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/writ-os/writ/cmd/writ/member"
-	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // ownKeys is this server as one that has the key of the cluster. Its configuration
@@ -62,7 +62,7 @@ func (o *ownKeys) SetKeys(ctx context.Context, k member.Keys) error {
 		return errors.New("values are stored by a key that all servers have: it was not told before")
 	}
 	file := o.p.cfg.API.EncryptionFile
-	if err := pki.WriteFile(file, encryptionText(k.Key, !k.Writes), 0o600); err != nil {
+	if err := durable.WriteFile(file, encryptionText(k.Key, !k.Writes), 0o600); err != nil {
 		return fmt.Errorf("write the key of what is stored: %w", err)
 	}
 	if err := o.p.encryption.Reload(context.WithoutCancel(ctx)); err != nil {

@@ -13,8 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/nodeagent/network"
 	"github.com/writ-os/writ/schema"
 )
@@ -79,7 +79,7 @@ func (l *lateNetwork) podCIDR(ctx context.Context) (netip.Prefix, error) {
 			if err := os.MkdirAll(l.cfg.file("node"), 0o700); err != nil {
 				return netip.Prefix{}, fmt.Errorf("remember pod range: %w", err)
 			}
-			return cidr, pki.WriteFile(path, []byte(cidr.String()+"\n"), 0o644)
+			return cidr, durable.WriteFile(path, []byte(cidr.String()+"\n"), 0o644)
 		}
 		select {
 		case <-ctx.Done():

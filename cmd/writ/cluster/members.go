@@ -24,6 +24,7 @@ import (
 	"github.com/writ-os/writ/controlplane/apiserver"
 	"github.com/writ-os/writ/controlplane/auth/bootstrap"
 	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/nodeagent/join"
 )
@@ -224,8 +225,8 @@ func (p *ControlPlane) writePeer(at string) (renew time.Time, err error) {
 		return renew, err
 	}
 	// Connections that are made between the two writes fail, and are made again.
-	return pair.RenewAt(), errors.Join(pki.WriteFile(p.cfg.file("pki", "peer.key"), pair.KeyPEM, 0o600),
-		pki.WriteFile(p.cfg.file("pki", "peer.crt"), pair.CertPEM, 0o600))
+	return pair.RenewAt(), errors.Join(durable.WriteFile(p.cfg.file("pki", "peer.key"), pair.KeyPEM, 0o600),
+		durable.WriteFile(p.cfg.file("pki", "peer.crt"), pair.CertPEM, 0o600))
 }
 
 // keepPeer renews that certificate until ctx ends.

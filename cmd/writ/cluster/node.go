@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/controlplane/client"
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/nodeagent"
 	"github.com/writ-os/writ/nodeagent/cgroup"
 	"github.com/writ-os/writ/nodeagent/dns"
@@ -85,7 +85,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if n.machine, err = twin.Keep(n.cfg.file("node"), pki.WriteFile); err != nil {
+	if n.machine, err = twin.Keep(n.cfg.file("node"), durable.WriteFile); err != nil {
 		return err
 	}
 	who, err := n.credentials(ctx)

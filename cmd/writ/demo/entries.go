@@ -12,6 +12,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 const (
@@ -95,10 +97,7 @@ func writeFile(file string, all []Entry) error {
 	if err != nil {
 		return fmt.Errorf("encode entries: %w", err)
 	}
-	if err := os.WriteFile(file+".new", b, 0o600); err != nil {
-		return fmt.Errorf("write entries: %w", err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
+	if err := durable.WriteFile(file, b, 0o600); err != nil {
 		return fmt.Errorf("write entries: %w", err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/controlplane/store"
 )
 
@@ -97,25 +97,14 @@ func (s *sumOfAllButEnd) fits() bool {
 // Save writes a backup to a file, which is there whole or not at all, for its
 // owner alone: it holds every Secret.
 func (c Client) Save(ctx context.Context, file string) (n int64, err error) {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+	err = durable.Write(file, 0o600, func(f *os.File) error {
+		n, err = c.Backup(ctx, f)
+		return err
+	})
 	if err != nil {
-		return 0, fmt.Errorf("back up: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
-	if n, err = c.Backup(ctx, f); err != nil {
-		return n, err
-	}
-	if err := errors.Join(f.Chmod(0o600), f.Sync()); err != nil {
 		return n, fmt.Errorf("back up: %w", err)
 	}
-	if err := os.Rename(f.Name(), file); err != nil {
-		return n, fmt.Errorf("back up: %w", err)
-	}
-	return n, errors.Join(f.Close(), pki.SyncDir(filepath.Dir(file)))
+	return n, nil
 }
 
 // Restore makes the store of a data directory anew out of a backup; the server
@@ -130,10 +119,10 @@ func Restore(dataDir string, backup io.Reader, now time.Time, log *slog.Logger) 
 	}
 	_, err = os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.Rename(made, dir); err != nil {
+		if err := durable.Rename(made, dir); err != nil {
 			return "", fmt.Errorf("restore: %w", err)
 		}
-		return "", pki.SyncDir(dataDir)
+		return "", nil
 	}
 	if err == nil { // the one moment at which it happens: each becomes the other
 		err = unix.Renameat2(unix.AT_FDCWD, made, unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE)
@@ -141,5 +130,5 @@ func Restore(dataDir string, backup io.Reader, now time.Time, log *slog.Logger) 
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("restore: exchange %s with the new one: %w: nothing has changed", dir, err), os.RemoveAll(made))
 	}
-	return made, pki.SyncDir(dataDir)
+	return made, durable.Sync(dataDir)
 }

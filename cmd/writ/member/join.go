@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // Join is everything a machine needs to become one of several servers.
@@ -226,7 +227,7 @@ func (j *Join) write(a *Answer) error {
 		if err := os.MkdirAll(filepath.Dir(j.path(name)), 0o700); err != nil {
 			return fmt.Errorf("make folder of keys: %w", err)
 		}
-		if err := pki.WriteFile(j.path(name), data, 0o600); err != nil {
+		if err := durable.WriteFile(j.path(name), data, 0o600); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/controlplane/store"
 )
 
@@ -157,7 +157,7 @@ const orderFile = "reset"
 
 // Order has a server reset itself when it starts next.
 func Order(dataDir string) error {
-	return pki.WriteFile(filepath.Join(dataDir, orderFile), nil, 0o600)
+	return durable.WriteFile(filepath.Join(dataDir, orderFile), nil, 0o600)
 }
 
 // Ordered does what Order says, if it was called, and forgets it then: one that
@@ -179,5 +179,5 @@ func (r *Reset) Ordered(ctx context.Context) error {
 	case loss.Before != "":
 		r.Log.Warn("this server is the only one of its cluster now", "name", loss.Name, "dropped", len(loss.Dropped), "before", loss.Before)
 	}
-	return pki.RemoveFile(file)
+	return durable.Remove(file)
 }

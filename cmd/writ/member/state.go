@@ -19,7 +19,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 const stateFile = "members.json"
@@ -64,7 +64,7 @@ func (s *State) Write(dataDir string) error {
 	if err != nil {
 		return fmt.Errorf("encode members: %w", err)
 	}
-	return pki.WriteFile(filepath.Join(dataDir, stateFile), append(b, '\n'), 0o600) // the settings may hold a password
+	return durable.WriteFile(filepath.Join(dataDir, stateFile), append(b, '\n'), 0o600) // the settings may hold a password
 }
 
 // HasData says whether the store of a data directory has begun.

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // ErrAnother says that a folder has a CA already, and not the one to adopt.
@@ -120,8 +122,8 @@ func Adopt(cfg Config, certPEM, keyPEM []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := WriteFile(keyFile, key, 0o600); err != nil {
+	if err := durable.WriteFile(keyFile, key, 0o600); err != nil {
 		return err
 	}
-	return WriteFile(certFile, given.pem, 0o644)
+	return durable.WriteFile(certFile, given.pem, 0o644)
 }

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // File is a credential on disk: whose it is, where it lies, who may read it.
@@ -40,7 +42,7 @@ func (a *Authority) Write(f File) (*KeyPair, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pair, WriteFile(f.Path, data, f.Mode)
+	return pair, durable.WriteFile(f.Path, data, f.Mode)
 }
 
 // Kubeconfig returns a kubeconfig with everything it needs inside. It asks for
@@ -85,7 +87,7 @@ func (a *Authority) writeGit(f File, pair *KeyPair) error {
 		{path + ".ca", a.pem, 0o644},
 		{path, []byte(config), 0o644},
 	} {
-		if err := WriteFile(part.path, part.data, part.mode); err != nil {
+		if err := durable.WriteFile(part.path, part.data, part.mode); err != nil {
 			return err
 		}
 	}

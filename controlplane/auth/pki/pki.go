@@ -32,6 +32,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 const (
@@ -181,7 +183,7 @@ func (a *Authority) makeCA(key *ecdsa.PrivateKey) error {
 	if err := a.sign(key); err != nil {
 		return err
 	}
-	return WriteFile(a.path(a.names.cert), a.pem, 0o644)
+	return durable.WriteFile(a.path(a.names.cert), a.pem, 0o644)
 }
 
 // sign makes the certificate of the CA's key.
@@ -221,7 +223,7 @@ func (a *Authority) makeKey(name string) (*ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, WriteFile(a.path(name), data, 0o600)
+	return key, durable.WriteFile(a.path(name), data, 0o600)
 }
 
 func generateKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }

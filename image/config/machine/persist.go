@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/image/config"
 )
 
@@ -56,7 +57,7 @@ func do(dir string, s config.Step) error {
 			return fmt.Errorf("overwrite %s: %w", path, err)
 		}
 	case config.Rename:
-		if err := rename(path, filepath.Join(dir, s.To)); err != nil {
+		if err := durable.Rename(path, filepath.Join(dir, s.To)); err != nil {
 			return fmt.Errorf("rename %s: %w", path, err)
 		}
 	}
@@ -68,16 +69,10 @@ func replace(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // /var/lib/writ is for everybody to enter
 		return err
 	}
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
+	if err := durable.WriteFile(path, data, mode); err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return rename(tmp, path)
+	return durable.Sync(filepath.Dir(filepath.Dir(path))) // MkdirAll may have made the folder
 }
 
 // overwrite writes over a file where it lies on the disk.
@@ -88,21 +83,4 @@ func overwrite(path string, data []byte) error {
 	}
 	_, err = f.WriteAt(data, 0)
 	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	// The parent's parent too: it may be what MkdirAll has made.
-	for _, dir := range []string{filepath.Dir(to), filepath.Dir(filepath.Dir(to))} {
-		d, err := os.Open(dir)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(d.Sync(), d.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // The files of resolv.
@@ -74,9 +76,5 @@ func writeResolvConf(to, content string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // for every process to read
 		return err
 	}
-	tmp := to + ".tmp"
-	if err := os.WriteFile(tmp, []byte(content), 0o644); err != nil { //nolint:gosec // the same
-		return err
-	}
-	return os.Rename(tmp, to)
+	return durable.Replace(to, []byte(content), 0o644)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/containerd/v2/core/containers"
 	"golang.org/x/sys/unix"
 
+	"github.com/writ-os/writ/controlplane/durable"
 	"github.com/writ-os/writ/nodeagent/runtime"
 )
 
@@ -171,12 +172,8 @@ func (r *Runtime) saveFacts(c runtime.Container) error {
 		return err
 	}
 	path := filepath.Join(r.containerDir(c.ID), "state.json")
-	err = os.WriteFile(path+".new", b, 0o600)
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
+	err = durable.Replace(path, b, 0o600) // no container outlives its machine
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		_ = os.Remove(path + ".new")
 		err = overwrite(path, b)
 	}
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
+
+	"github.com/writ-os/writ/controlplane/durable"
 )
 
 // ReadIndex reads the index of a pack; base is the path without suffix.
@@ -48,11 +50,7 @@ func Place(pack, index, base string) error {
 	if err := os.Rename(pack, base+".pack"); err != nil {
 		return fmt.Errorf("place pack: %w", err)
 	}
-	dir, err := os.Open(filepath.Dir(base))
-	if err != nil {
-		return fmt.Errorf("place pack: %w", err)
-	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+	if err := durable.Sync(filepath.Dir(base)); err != nil {
 		return fmt.Errorf("place pack: %w", err)
 	}
 	return nil
