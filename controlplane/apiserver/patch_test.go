@@ -37,10 +37,15 @@ func FuzzPatch(f *testing.F) {
 			r.Header.Set("Content-Type", types[kind%4])
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
-			// Upstream does not know this one for the client's mistake either.
-			if w.Code >= 500 && !strings.Contains(w.Body.String(), "failed to create typed patch object") {
+			if w.Code >= 500 && !upstreamsOwn(w.Body.String()) {
 				t.Fatalf("%s %q: %d %s", types[kind%4], body, w.Code, w.Body)
 			}
 		}
 	})
+}
+
+// upstreamsOwn says whether an answer is one of those in which upstream, too,
+// does not know the client's mistake for one (ci/differential has them recorded).
+func upstreamsOwn(body string) bool {
+	return strings.Contains(body, "failed to create typed patch object") || strings.Contains(body, "does not contain declared merge key")
 }

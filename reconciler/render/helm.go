@@ -105,6 +105,7 @@ func (h *helm) render() error {
 	if err != nil {
 		return h.chartError(err)
 	}
+	top["Capabilities"] = told{caps}
 	if vals, ok := top["Values"].(common.Values); ok {
 		if h.checkSchemas(c, vals, nil) {
 			return nil
@@ -218,7 +219,14 @@ func missingDependencies(c *chart.Chart) string {
 	return strings.Join(out, ", ")
 }
 
-// capabilities is the cluster as templates see it.
+// told is the cluster as templates see it. Helm gives them a pointer, and a
+// template that prints all it has would print an address, another one each time.
+type told struct{ *common.Capabilities }
+
+// String implements fmt.Stringer as a pointer prints where nothing is around it.
+func (t told) String() string { return fmt.Sprintf("&%v", *t.Capabilities) }
+
+// capabilities is the cluster that a release is for.
 func (h *helm) capabilities() (*common.Capabilities, error) {
 	version := h.r.kubeVersion
 	if version == "" {

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,7 +166,9 @@ func (h *helm) checkSchema(c *chart.Chart, values map[string]any, at []string) b
 		return err != nil && bad(err)
 	}
 	for _, leaf := range leaves(invalid) {
-		h.out.find(h.invalid(leaf, file, at))
+		for _, f := range h.invalid(leaf, file, at) {
+			h.out.find(f)
+		}
 	}
 	return true
 }
@@ -187,32 +190,39 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 		out = append(out, leaves(c)...)
 	}
 	slices.SortStableFunc(out, func(a, b *jsonschema.ValidationError) int {
-		return slices.Compare(a.InstanceLocation, b.InstanceLocation)
+		return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), strings.Compare(said(a), said(b)))
 	})
 	return out
 }
 
-// invalid is the finding of one violation, at the value that the author wrote.
-func (h *helm) invalid(e *jsonschema.ValidationError, file string, prefix []string) v1alpha1.Finding {
+// invalid are the findings of one violation, at the values that the author wrote:
+// one for each value that the chart does not have.
+func (h *helm) invalid(e *jsonschema.ValidationError, file string, prefix []string) []v1alpha1.Finding {
 	location := append(slices.Clone(prefix), e.InstanceLocation...)
-	text := e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
-	hint := ""
-	if k, ok := e.ErrorKind.(*kind.AdditionalProperties); ok && len(k.Properties) > 0 {
-		location = append(location, k.Properties[0])
-		text = "the chart has no value " + strings.Join(location, ".")
-		if known := h.siblings(location); len(known) > 0 {
-			if near := nearest(k.Properties[0], known); near != "" {
-				hint = "did you mean " + near + "?"
-			}
+	k, ok := e.ErrorKind.(*kind.AdditionalProperties)
+	if !ok || len(k.Properties) == 0 {
+		return []v1alpha1.Finding{h.invalidValue(location, strings.Join(location, ".")+": "+said(e), "see "+file)}
+	}
+	var out []v1alpha1.Finding
+	for _, name := range slices.Sorted(slices.Values(k.Properties)) { // the library's order is random
+		at := append(slices.Clone(location), name)
+		hint := "see " + file
+		if near := nearest(name, h.siblings(at)); near != "" {
+			hint = "did you mean " + near + "?"
 		}
+		out = append(out, h.invalidValue(at, "the chart has no value "+strings.Join(at, "."), hint))
 	}
-	pos, _ := h.values.find(location)
-	f := h.r.finding(nil, "spec.values."+strings.Join(location, "."), "HelmValues", strings.Join(location, ".")+": "+text, hint)
-	if pos.IsValid() {
+	return out
+}
+
+func said(e *jsonschema.ValidationError) string {
+	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+}
+
+func (h *helm) invalidValue(location []string, text, hint string) v1alpha1.Finding {
+	f := h.r.finding(nil, "spec.values."+strings.Join(location, "."), "HelmValues", text, hint)
+	if pos, _ := h.values.find(location); pos.IsValid() {
 		f.File, f.Line, f.Column = pos.Filename(), pos.Line(), pos.Column()
-	}
-	if f.Hint == "" {
-		f.Hint = "see " + file
 	}
 	return f
 }
