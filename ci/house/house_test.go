@@ -14,13 +14,15 @@ import (
 
 const module = "github.com/writ-os/writ/"
 
+type rule struct {
+	of  string
+	may []string
+}
+
 // rules say who may import whom, longest prefix first. A package may import
 // what its own row names, packages below its own prefix, and nothing else of
 // ours. Rows are folders of docs/ARCHITECTURE.md.
-var rules = []struct {
-	of  string
-	may []string
-}{
+var rules = []rule{
 	{"schema", nil},
 	{"controlplane/client", []string{"schema"}},
 	{"controlplane/controller", []string{"schema", "controlplane/client"}}, // the runner
@@ -29,15 +31,15 @@ var rules = []struct {
 	{"controlplane/store", []string{"schema"}},
 	{"controlplane/registry", []string{"schema", "controlplane/client", "controlplane/store"}},
 	// Admission decides by who writes, so it knows identities; auth knows nothing of it.
-	{"controlplane/admission", []string{"schema", "controlplane/client", "controlplane/controller", "controlplane/store", "controlplane/registry", "controlplane/auth"}},
+	{"controlplane/admission", []string{"schema", "controlplane/client", "controlplane/controller", "controlplane/registry", "controlplane/auth"}},
 	{"controlplane/durable", nil},
 	{"controlplane/reload", nil}, // files that change under a running server
 	{"controlplane/encryption", []string{"schema", "controlplane/reload"}},
-	{"controlplane/crd", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry"}},
+	{"controlplane/crd", []string{"schema", "controlplane/client", "controlplane/registry"}},
 	{"controlplane/bootstrap", []string{"schema"}},
-	{"controlplane/auth", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry", "controlplane/reload"}},
+	{"controlplane/auth", []string{"schema", "controlplane/client", "controlplane/reload"}},
 	{"controlplane/endpoint", []string{"schema", "controlplane/client"}},
-	{"controlplane/apiserver", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry", "controlplane/admission", "controlplane/auth", "controlplane/bootstrap", "controlplane/endpoint"}},
+	{"controlplane/apiserver", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry", "controlplane/auth", "controlplane/bootstrap", "controlplane/endpoint"}},
 	// How a node writes its own slots.
 	{"nodeagent/update", []string{"schema", "controlplane/client", "controlplane/controller/pace", "image/slot", "image/bundle"}},
 	{"nodeagent", []string{"schema", "controlplane/client", "controlplane/controller"}},
@@ -125,6 +127,33 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// TestRulesAreUsed: a permission that nobody uses is a door left open.
+func TestRulesAreUsed(t *testing.T) {
+	used := map[string]bool{}
+	for _, p := range list(t) {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		i := slices.IndexFunc(rules, func(r rule) bool { return below(from, r.of) })
+		if i < 0 {
+			continue
+		}
+		for _, imp := range p.Imports {
+			to := strings.TrimPrefix(imp, module)
+			for _, m := range rules[i].may {
+				if below(to, m) {
+					used[rules[i].of+" "+m] = true
+				}
+			}
+		}
+	}
+	for _, r := range rules {
+		for _, m := range r.may {
+			if m != "*" && !used[r.of+" "+m] {
+				t.Errorf("%s may import %s, and does not: take the permission away", r.of, m)
+			}
+		}
+	}
+}
+
 func TestRulesRefuse(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
@@ -142,6 +171,7 @@ func TestRulesRefuse(t *testing.T) {
 		{"cmd/writ/cluster", "examples", true},
 		{"controlplane/apiserver", "examples", false},
 		{"controlplane/auth", "controlplane/admission", false},
+		{"controlplane/auth", "controlplane/store", false},
 		{"image/config", "controlplane/durable", true},
 		{"controlplane/durable", "schema", false},
 		{"nowhere", "schema", false},

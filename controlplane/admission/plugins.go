@@ -102,17 +102,6 @@ func Names() []string {
 	return out
 }
 
-// DefaultNames are the names of those that are on unless they are disabled.
-func DefaultNames() []string {
-	var out []string
-	for _, p := range ordered {
-		if p.on {
-			out = append(out, p.name)
-		}
-	}
-	return out
-}
-
 // CheckNames refuses lists for --enable-admission-plugins and
 // --disable-admission-plugins that name what there is not, or the same twice.
 func CheckNames(enable, disable []string) error {

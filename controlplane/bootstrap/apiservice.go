@@ -1,7 +1,6 @@
 package bootstrap
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
@@ -43,23 +42,6 @@ var priorities = map[kschema.GroupVersion]priority{
 // customPriority is that of every group of custom resources.
 var customPriority = priority{1000, 100}
 
-// APIServices are the entries of the groups that this server serves itself.
-// The group of the entries, apiregistration.k8s.io, has none.
-func APIServices(served []kschema.GroupVersion) []*apiregistrationv1.APIService {
-	var out []*apiregistrationv1.APIService
-	for _, gv := range served {
-		if p, ok := priorities[gv]; ok {
-			out = append(out, local(gv, p, "onstart"))
-		}
-	}
-	return out
-}
-
-// CustomAPIService is the entry of a version of custom resources.
-func CustomAPIService(gv kschema.GroupVersion) *apiregistrationv1.APIService {
-	return local(gv, customPriority, "true")
-}
-
 // ownPriority is that of the group of the entries, which has none of its own.
 var ownPriority = priority{17900, 15}
 
@@ -73,15 +55,4 @@ func Priority(gv kschema.GroupVersion) (group, version int32) {
 		return p.group, p.version
 	}
 	return customPriority.group, customPriority.version
-}
-
-func local(gv kschema.GroupVersion, p priority, managed string) *apiregistrationv1.APIService {
-	o := &apiregistrationv1.APIService{
-		ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group, Labels: map[string]string{Managed: managed}},
-		Spec: apiregistrationv1.APIServiceSpec{
-			Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: p.group, VersionPriority: p.version,
-		},
-	}
-	complete(o)
-	return o
 }

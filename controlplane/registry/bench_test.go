@@ -155,7 +155,6 @@ func BenchmarkPush(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				g, stop := open(b, b.TempDir())
-				g.Warm()
 				ops := pushOps(b, 4000)
 				if _, err := g.Transact(ctx, pushOps(b, 20), true); err != nil { // what a process does once
 					b.Fatal(err)

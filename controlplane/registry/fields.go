@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,9 +45,6 @@ func newFieldManagers(log *slog.Logger, catalog *schema.Live) *fieldManagers {
 		of: map[fieldDoor]*managedfields.FieldManager{},
 	}
 }
-
-// warm reads the types of nearly all built-in kinds.
-func (f *fieldManagers) warm() { mergeTypes(schema.ResourceFor[*corev1.Pod]()) }
 
 func (f *fieldManagers) manager(r *schema.Resource, sub string) (*managedfields.FieldManager, error) {
 	f.mu.Lock()

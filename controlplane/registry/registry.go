@@ -118,10 +118,6 @@ func (g *Registry) SetAdmission(chain ...Admission) {
 	g.admission = chain
 }
 
-// Warm reads what the first write needs, about 50 ms of work, so that a process
-// may do it beside its start.
-func (g *Registry) Warm() { g.fields.warm() }
-
 // rule returns the rules of a resource, never nil.
 func (g *Registry) rule(r *schema.Resource) *rule {
 	if r.Custom != nil {

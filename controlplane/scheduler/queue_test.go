@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,7 +162,7 @@ func TestPreempt(t *testing.T) {
 			}
 			before := c.byName["a"].asked
 			got := preempt(p, d.refusal, c)
-			if after := c.byName["a"].asked; !after.equal(&before) || len(c.byName["a"].pods) != 2 {
+			if after := c.byName["a"].asked; !reflect.DeepEqual(after, before) || len(c.byName["a"].pods) != 2 {
 				t.Errorf("the account of the node has changed")
 			}
 			name := ""

@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"maps"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -81,8 +79,4 @@ func (r *resources) add(o *resources, sign int64) {
 		}
 		r.scalar[name] += sign * v
 	}
-}
-
-func (r *resources) equal(o *resources) bool {
-	return r.milliCPU == o.milliCPU && r.memory == o.memory && r.ephemeral == o.ephemeral && maps.Equal(r.scalar, o.scalar)
 }

@@ -266,28 +266,6 @@ func removeTree(dir string) error {
 	return nil
 }
 
-// Children returns the names of the groups directly below a group.
-func (m *Manager) Children(group string) ([]string, error) {
-	seen := map[string]bool{}
-	var out []string
-	for _, d := range m.dirs(group) {
-		entries, err := os.ReadDir(d)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list cgroup %s: %w", group, err)
-		}
-		for _, e := range entries {
-			if e.IsDir() && !seen[e.Name()] {
-				seen[e.Name()] = true
-				out = append(out, e.Name())
-			}
-		}
-	}
-	return out, nil
-}
-
 // OOMKills returns how often the kernel killed a process of a group for
 // memory. A group that is gone has none.
 func (m *Manager) OOMKills(group string) uint64 {

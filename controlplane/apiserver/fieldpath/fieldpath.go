@@ -14,7 +14,6 @@ import (
 
 // Path finds a value in objects of one Go type.
 type Path struct {
-	text  string
 	steps []step
 }
 
@@ -28,7 +27,7 @@ type step struct {
 // pointer to a struct. A step into a map[string]T takes the rest of the path,
 // up to the end, as its key: "metadata.labels.app.kubernetes.io/name".
 func Compile(sample any, path string) (Path, error) {
-	p := Path{text: path}
+	p := Path{}
 	t := reflect.TypeOf(sample)
 	rest := path
 	for rest != "" {
@@ -79,9 +78,6 @@ func fieldByTag(t reflect.Type, name string) (reflect.StructField, bool) {
 	}
 	return reflect.StructField{}, false
 }
-
-// String returns the path as it was written.
-func (p Path) String() string { return p.text }
 
 // Value returns the value in o; ok is false where a pointer on the way is nil
 // or a map has no such key.

@@ -21,14 +21,10 @@ func (r *Runtime) endpoint(host string) *image.Endpoint {
 	return r.cfg.Endpoint(host)
 }
 
-// hosts says where an image is asked for: at the mirrors of its registry, in
+// hostsWith says where an image is asked for: at the mirrors of its registry, in
 // their order, and where none of them answers with it, at the registry itself.
-// That alone is shown the credentials; a mirror is shown its own.
-func (r *Runtime) hosts(ref string, creds image.Credentials) docker.RegistryHosts {
-	return r.hostsWith(ref, creds, func(c *http.Client) *http.Client { return c })
-}
-
-// hostsWith has what asks them changed.
+// That alone is shown the credentials; a mirror is shown its own. with may change
+// what asks them.
 func (r *Runtime) hostsWith(ref string, creds image.Credentials, with func(*http.Client) *http.Client) docker.RegistryHosts {
 	return func(registry string) ([]docker.RegistryHost, error) {
 		e := r.endpoint(registry)

@@ -200,7 +200,7 @@ func TestMirrors(t *testing.T) {
 // Without mirrors the registry alone is asked.
 func TestNoMirrors(t *testing.T) {
 	r := New(Config{Mirrors: func(string) []string { return nil }})
-	hosts, err := r.hosts("docker.io/library/x:v1", image.Credentials{})("docker.io")
+	hosts, err := r.hostsWith("docker.io/library/x:v1", image.Credentials{}, func(c *http.Client) *http.Client { return c })("docker.io")
 	if err != nil || len(hosts) != 1 || hosts[0].Host != "registry-1.docker.io" || !hosts[0].Capabilities.Has(docker.HostCapabilityPull) {
 		t.Errorf("%+v, %v", hosts, err)
 	}
