@@ -91,6 +91,7 @@ func (it *Item) Show(r *schema.Resource, o schema.Object) *Item {
 // newItem takes over an object and gives it its version.
 func newItem(r *schema.Resource, o schema.Object, v schema.ResourceVersion) *Item {
 	o.SetResourceVersion(v.String())
+	settle(o)
 	return &Item{Resource: r, Key: schema.KeyOf(o), Version: v, Object: o}
 }
 
