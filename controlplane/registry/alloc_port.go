@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/kind/valid"
 )
 
 // portClaims are the objects by which Services have node ports, one per port and
@@ -29,7 +30,7 @@ func portKey(p int32) schema.Key { return schema.Key{Name: strconv.Itoa(int(p))}
 func portClaim(p int32, s *corev1.Service) *corev1.RangeAllocation {
 	return &corev1.RangeAllocation{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "RangeAllocation"},
-		ObjectMeta: metav1.ObjectMeta{Name: portKey(p).Name, CreationTimestamp: now()},
+		ObjectMeta: metav1.ObjectMeta{Name: portKey(p).Name, CreationTimestamp: valid.Now()},
 		Range:      portKey(p).Name,
 		Data:       []byte(s.Namespace + "/" + s.Name),
 	}

@@ -8,6 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
+
+	"github.com/writ-os/writ/schema/kind/core"
+	"github.com/writ-os/writ/schema/kind/valid"
 )
 
 // completeFamilies fills in the families of a Service's addresses and their
@@ -30,7 +33,7 @@ func completeFamilies(s, old *corev1.Service) field.ErrorList {
 			s.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
 		}
 	}
-	if errs := clusterIPErrors(s, old); len(errs) > 0 {
+	if errs := core.ClusterIPErrors(s, old); len(errs) > 0 {
 		return errs
 	}
 	policy := *s.Spec.IPFamilyPolicy
@@ -70,7 +73,7 @@ func completeFamilies(s, old *corev1.Service) field.ErrorList {
 // a Service that would like both families as it was.
 func stillPrefersBoth(s, old *corev1.Service) bool {
 	const prefer = corev1.IPFamilyPolicyPreferDualStack
-	return old != nil && old.Spec.Type == s.Spec.Type && deref(s.Spec.IPFamilyPolicy) == prefer &&
+	return old != nil && old.Spec.Type == s.Spec.Type && valid.Deref(s.Spec.IPFamilyPolicy) == prefer &&
 		(old.Spec.IPFamilyPolicy == nil || *old.Spec.IPFamilyPolicy == prefer) &&
 		sameList(s.Spec.ClusterIPs, old.Spec.ClusterIPs) && sameList(s.Spec.IPFamilies, old.Spec.IPFamilies)
 }
@@ -148,7 +151,7 @@ func sameList[T comparable](a, b []T) bool {
 // claimAddress gives a Service that begins to have an address the one that it
 // names, or another. One that has one keeps it: a change is refused later.
 func (w *write) claimAddress(s, old *corev1.Service) error {
-	if !needsClusterIP(s) || headless(s) || old != nil && needsClusterIP(old) {
+	if !core.NeedsClusterIP(s) || core.Headless(s) || old != nil && core.NeedsClusterIP(old) {
 		return nil
 	}
 	at := field.NewPath("spec", "clusterIPs")
@@ -179,7 +182,7 @@ func (w *write) claimPorts(s, old *corev1.Service) error {
 	for _, p := range portsOf(old) {
 		mine[p] = true
 	}
-	if mayHaveNodePorts(s) {
+	if core.MayHaveNodePorts(s) {
 		for i := range s.Spec.Ports {
 			if err := w.claimNamed(s, i, mine, byPort); err != nil {
 				return err
@@ -187,7 +190,7 @@ func (w *write) claimPorts(s, old *corev1.Service) error {
 		}
 		for i := range s.Spec.Ports {
 			p := &s.Spec.Ports[i]
-			if p.NodePort != 0 || !needsNodePorts(s) {
+			if p.NodePort != 0 || !core.NeedsNodePorts(s) {
 				continue
 			}
 			if n := byPort[p.Port]; n != 0 && old == nil { // TCP and UDP share one
@@ -225,7 +228,7 @@ func (w *write) claimNamed(s *corev1.Service, i int, mine map[int32]bool, byPort
 // claimHealthPort gives a Service the port of its health check, from the range
 // of node ports.
 func (w *write) claimHealthPort(s, old *corev1.Service, mine map[int32]bool) error {
-	if !needsHealthPort(s) || old != nil && needsHealthPort(old) {
+	if !core.NeedsHealthPort(s) || old != nil && core.NeedsHealthPort(old) {
 		return nil
 	}
 	if p := s.Spec.HealthCheckNodePort; p != 0 {

@@ -10,10 +10,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/kind/core"
+	"github.com/writ-os/writ/schema/kind/valid"
 )
 
 // bind is POST pods/binding.
@@ -59,7 +62,7 @@ func (g *Registry) bindOver(ctx context.Context, ov *overlay, r *schema.Resource
 	for k, v := range b.Labels {
 		metav1.SetMetaDataLabel(&pod.ObjectMeta, k, v)
 	}
-	setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
+	core.SetPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 	return ov.put(r, key, pod), nil
 }
 
@@ -119,7 +122,7 @@ func (g *Registry) evict(ctx context.Context, r *schema.Resource, key schema.Key
 			return nil, notFound(r, key.Name)
 		}
 		// What does not run, or ends already, disrupts nobody.
-		if !podEnded(pod) && pod.Status.Phase != corev1.PodPending && pod.DeletionTimestamp == nil {
+		if !core.PodEnded(pod) && pod.Status.Phase != corev1.PodPending && pod.DeletionTimestamp == nil {
 			if err := g.disrupt(ctx, ov, pod); err != nil {
 				return nil, err
 			}
@@ -161,7 +164,7 @@ func (g *Registry) disrupt(ctx context.Context, ov *overlay, pod *corev1.Pod) er
 	if b.Status.DisruptedPods == nil {
 		b.Status.DisruptedPods = map[string]metav1.Time{}
 	}
-	b.Status.DisruptedPods[pod.Name] = now()
+	b.Status.DisruptedPods[pod.Name] = valid.Now()
 	ov.Put(ctx, budgets, b)
 	return nil
 }
@@ -192,4 +195,8 @@ func tooManyRequests(seconds int, format string, args ...any) error {
 		Type: policyv1.DisruptionBudgetCause, Message: fmt.Sprintf(format, args...),
 	})
 	return err
+}
+
+func podBinding(r *schema.Resource) kschema.GroupResource {
+	return kschema.GroupResource{Group: r.Group, Resource: r.Plural + "/binding"}
 }

@@ -12,11 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/kind"
 )
 
 // customRule is the rule of custom resources. What their definitions say
 // besides comes through schema.Custom.
-var customRule = &rule{generation: true, conditional: true, warnings: customWarnings}
+var customRule = &rule{Kind: &kind.Kind{Generation: true, Conditional: true, Warnings: customWarnings}}
 
 // prepareCustom brings a new custom resource into the state in which its life
 // begins.

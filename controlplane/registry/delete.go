@@ -6,13 +6,16 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/controlplane/store"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/kind/valid"
 )
 
 // Delete implements client.Writer.
@@ -67,7 +70,7 @@ func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, 
 		return nil, err
 	}
 	again := old.GetDeletionTimestamp() != nil
-	if again && w.rule.held != nil && w.rule.held(old) { // a namespace that is being emptied
+	if again && w.rule.Held != nil && w.rule.Held(old) { // a namespace that is being emptied
 		return ov.entry(r, key), nil
 	}
 	a := w.attributes(nil, old)
@@ -79,10 +82,10 @@ func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, 
 	}
 
 	o := old.DeepCopyObject().(schema.Object)
-	changed := (again || !w.rule.marked) && propagate(o, w.propagation(o, d.Propagation))
+	changed := (again || !w.rule.Marked) && propagate(o, w.propagation(o, d.Propagation))
 	seconds, pending, graceful := int64(0), false, false
-	if w.rule.grace != nil {
-		seconds, graceful = w.rule.grace(old, d.GracePeriodSeconds)
+	if w.rule.Grace != nil {
+		seconds, graceful = w.rule.Grace(old, d.GracePeriodSeconds)
 		pending = graceful && seconds > 0
 	}
 	if !pending && !w.holds(o) {
@@ -98,8 +101,8 @@ func (g *Registry) delete(ctx context.Context, ov *overlay, r *schema.Resource, 
 	}
 	if w.begins(o, seconds) {
 		changed = true
-		if w.rule.deleting != nil && !again {
-			w.rule.deleting(o)
+		if w.rule.PrepareDelete != nil && !again {
+			w.rule.PrepareDelete(o)
 		}
 	}
 	if !changed {
@@ -122,7 +125,7 @@ func (w *write) finish(ctx context.Context, last schema.Object) (*entry, error) 
 
 // holds says whether something keeps an object that is to be deleted.
 func (w *write) holds(o schema.Object) bool {
-	return len(o.GetFinalizers()) > 0 || w.rule.held != nil && w.rule.held(o)
+	return len(o.GetFinalizers()) > 0 || w.rule.Held != nil && w.rule.Held(o)
 }
 
 // ended says whether an update has taken away the last that held an object
@@ -141,10 +144,10 @@ func deletePreconditions(rl *rule, r *schema.Resource, o metav1.Object, p *metav
 	switch {
 	case p == nil:
 		return nil
-	case rl.held != nil && p.UID != nil && *p.UID != o.GetUID():
+	case rl.Held != nil && p.UID != nil && *p.UID != o.GetUID():
 		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf( //nolint:staticcheck // upstream's words
 			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, o.GetUID()))
-	case rl.held != nil && p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion():
+	case rl.Held != nil && p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion():
 		return apierrors.NewConflict(r.GroupResource(), o.GetName(), fmt.Errorf( //nolint:staticcheck // upstream's words
 			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, o.GetResourceVersion()))
 	}
@@ -193,7 +196,7 @@ func propagate(o metav1.Object, p metav1.DeletionPropagation) bool {
 // where they mean it.
 func (w *write) propagation(o metav1.Object, p metav1.DeletionPropagation) metav1.DeletionPropagation {
 	f := o.GetFinalizers()
-	if p != "" || !w.rule.orphans || trusted(w.user) || slices.Contains(f, metav1.FinalizerDeleteDependents) {
+	if p != "" || !w.rule.Orphans || trusted(w.user) || slices.Contains(f, metav1.FinalizerDeleteDependents) {
 		return p
 	}
 	return metav1.DeletePropagationOrphan
@@ -204,17 +207,17 @@ func (w *write) propagation(o metav1.Object, p metav1.DeletionPropagation) metav
 // and counts as a change of the spec: so does upstream.
 func (w *write) begins(o metav1.Object, seconds int64) bool {
 	switch begun := o.GetDeletionTimestamp() != nil; {
-	case begun && w.rule.held != nil && o.GetDeletionGracePeriodSeconds() == nil:
+	case begun && w.rule.Held != nil && o.GetDeletionGracePeriodSeconds() == nil:
 		none := int64(0)
 		o.SetDeletionGracePeriodSeconds(&none)
 		if n := o.GetGeneration(); n > 0 {
 			o.SetGeneration(n + 1)
 		}
 		return true
-	case begun || !w.rule.marked:
+	case begun || !w.rule.Marked:
 		return begin(o, seconds)
 	}
-	at := now()
+	at := valid.Now()
 	o.SetDeletionTimestamp(&at)
 	return true
 }
@@ -222,7 +225,7 @@ func (w *write) begins(o metav1.Object, seconds int64) bool {
 // begin marks an object as being deleted with a grace period, or shortens the
 // one it has. It says whether anything changed.
 func begin(o metav1.Object, seconds int64) bool {
-	at := now()
+	at := valid.Now()
 	if old := o.GetDeletionTimestamp(); old != nil {
 		had := o.GetDeletionGracePeriodSeconds()
 		if had == nil || *had <= seconds {
@@ -246,4 +249,16 @@ func begin(o metav1.Object, seconds int64) bool {
 		o.SetGeneration(n + 1)
 	}
 	return true
+}
+
+// orphaned is what upstream says of a deletion that leaves a job's pods behind
+// without having been told to.
+const orphaned = "child pods are preserved by default when jobs are deleted; " +
+	"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+
+// warnOrphans says it, whether or not there is such a job.
+func warnOrphans(ctx context.Context, r *schema.Resource, d client.DeleteOptions) {
+	if d.Propagation == "" && r == schema.ResourceFor[*batchv1.Job]() {
+		warning.AddWarning(ctx, "", orphaned)
+	}
 }

@@ -19,5 +19,5 @@
 // stored, and that Transact stores all or nothing. Errors are those of
 // k8s.io/apimachinery/pkg/api/errors with upstream's texts.
 //
-// The rules of a kind are in kind_*.go; rules.go says what a rule can be.
+// What a kind is by itself is in schema/kind; steps.go has what it needs besides.
 package registry

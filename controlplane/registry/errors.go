@@ -19,7 +19,6 @@ import (
 const (
 	optimisticLock   = "the object has been modified; please apply your changes to the latest version and try again"
 	namespaceDiffers = "the namespace of the provided object does not match the namespace sent on the request"
-	immutableField   = "field is immutable"
 )
 
 // errVersionOnCreate is none of the API's errors, as upstream: an internal one.

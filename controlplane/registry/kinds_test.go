@@ -11,6 +11,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/kind/batch"
 )
 
 // TestHealthPort: a load balancer that asks for local traffic gets a port for
@@ -139,7 +140,7 @@ func TestScaleApply(t *testing.T) {
 
 func TestJobLabels(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: "u"}}
-	selectJob(job)
+	batch.SelectJob(job)
 	if job.Labels["job-name"] != "j" || job.Labels[batchv1.ControllerUidLabel] != "u" {
 		t.Errorf("labels %v", job.Labels)
 	}

@@ -29,7 +29,7 @@ func (g *Registry) leaving(o *overlay, ops []client.Op) map[string][]Leaving {
 		if it == nil || len(it.Object.GetFinalizers()) > 0 || it.Object.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if grace := g.rule(op.Resource).grace; grace != nil {
+		if grace := g.rule(op.Resource).Grace; grace != nil {
 			if seconds, graceful := grace(it.Object, nil); graceful && seconds > 0 {
 				continue
 			}

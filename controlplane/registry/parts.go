@@ -5,40 +5,8 @@ import (
 	"strings"
 	"sync"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-
 	"github.com/writ-os/writ/schema"
 )
-
-// part returns a top-level field of an object ("Spec", "Status"); not valid
-// when the kind has none.
-func part(o schema.Object, name string) reflect.Value {
-	return reflect.ValueOf(o).Elem().FieldByName(name)
-}
-
-// takePart makes a top-level field of o what it is in from.
-func takePart(o, from schema.Object, name string) {
-	dst, src := part(o, name), part(from, name)
-	if dst.IsValid() && src.IsValid() {
-		dst.Set(src)
-	}
-}
-
-// clearPart empties a top-level field.
-func clearPart(o schema.Object, name string) {
-	if f := part(o, name); f.IsValid() {
-		f.SetZero()
-	}
-}
-
-// samePart says whether a top-level field means the same in both.
-func samePart(a, b schema.Object, name string) bool {
-	fa, fb := part(a, name), part(b, name)
-	if !fa.IsValid() || !fb.IsValid() {
-		return true
-	}
-	return apiequality.Semantic.DeepEqual(fa.Interface(), fb.Interface())
-}
 
 // jsonPath finds the Go field behind a JSON path ("spec.csi.driver"). It is not
 // valid where a pointer on the way is nil.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/kind"
 )
 
 // TestScripts runs testdata/*.txtar. A file is a story of one cluster; each
@@ -151,7 +152,7 @@ func (s *script) delete(r *schema.Resource, k schema.Key, how []string) (schema.
 
 // objectMeta finds the metadata of any object.
 func objectMeta(o schema.Object) *metav1.ObjectMeta {
-	return part(o, "ObjectMeta").Addr().Interface().(*metav1.ObjectMeta)
+	return kind.Part(o, "ObjectMeta").Addr().Interface().(*metav1.ObjectMeta)
 }
 
 func (s *script) resource(plural string) *schema.Resource {

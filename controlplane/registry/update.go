@@ -73,7 +73,7 @@ func (g *Registry) update(ctx context.Context, ov *overlay, r *schema.Resource, 
 		e, err = g.newWrite(ctx, ov, "update", r, opt.Subresource, key, opt).update(ctx, o, old)
 		return e, false, err
 	}
-	if !g.rule(r).createOnUpdate || opt.Subresource != "" {
+	if !g.rule(r).CreateOnUpdate || opt.Subresource != "" {
 		return nil, false, notFound(r, key.Name)
 	}
 	if v := o.GetResourceVersion(); v != "" && v != "0" {

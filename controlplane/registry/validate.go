@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +21,8 @@ import (
 
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/kind"
+	"github.com/writ-os/writ/schema/kind/valid"
 	"github.com/writ-os/writ/schema/v1alpha1"
 	"github.com/writ-os/writ/schema/validate"
 )
@@ -29,15 +30,15 @@ import (
 // validateCreate checks a new object. The rules of the kind come first: their
 // texts are upstream's.
 func (g *Registry) validateCreate(ctx context.Context, w *write, o schema.Object) error {
-	errs := metaErrors(w.r, w.rule, o)
+	errs := metaErrors(w.r, w.rule.Kind, o)
 	if w.r.Custom == nil {
 		errs = append(errs, finalizerErrors(o)...)
 	}
-	if w.rule.validateNew != nil {
-		errs = append(errs, w.rule.validateNew(o)...)
+	if w.rule.ValidateCreate != nil {
+		errs = append(errs, w.rule.ValidateCreate(o)...)
 	}
-	if w.rule.validate != nil {
-		errs = append(errs, w.rule.validate(o)...)
+	if w.rule.Validate != nil {
+		errs = append(errs, w.rule.Validate(o)...)
 	}
 	if u, ok := o.(*unstructured.Unstructured); ok && w.r.Custom != nil {
 		return invalid(w.r, o.GetName(), append(errs, w.r.Custom.Validate(ctx, u, nil)...))
@@ -54,18 +55,18 @@ func (g *Registry) validateUpdate(ctx context.Context, w *write, o, old schema.O
 		return invalid(w.r, o.GetName(), append(errs, customErrors(ctx, w.r, w.sub, u, old.(*unstructured.Unstructured))...))
 	}
 	if w.sub == "" || w.sub == "scale" { // other doors let nothing else through
-		if w.rule.validate != nil {
-			errs = append(errs, w.rule.validate(o)...)
+		if w.rule.Validate != nil {
+			errs = append(errs, w.rule.Validate(o)...)
 		}
-		if !w.rule.ownImmutable {
+		if !w.rule.OwnImmutable {
 			errs = append(errs, immutableErrors(w.r, o, old)...)
 		}
-		if w.rule.validateUpdate != nil {
-			errs = append(errs, w.rule.validateUpdate(o, old)...)
+		if w.rule.ValidateUpdate != nil {
+			errs = append(errs, w.rule.ValidateUpdate(o, old)...)
 		}
 	}
-	if w.sub != "" && w.rule.validateDoor != nil {
-		errs = append(errs, w.rule.validateDoor(w.sub, o, old)...)
+	if w.sub != "" && w.rule.ValidateDoor != nil {
+		errs = append(errs, w.rule.ValidateDoor(w.sub, o, old)...)
 	}
 	errs = w.withSchema(errs, o)
 	if w.sub != "status" { // which says what is, and asks for nothing
@@ -75,18 +76,10 @@ func (g *Registry) validateUpdate(ctx context.Context, w *write, o, old schema.O
 }
 
 // plainNames does not check the name: an update cannot change it.
-var plainNames = &rule{name: pathSegment}
+var plainNames = &kind.Kind{Name: valid.PathSegment}
 
-// pathSegment demands of a name only that it fits into a URL.
-func pathSegment(name string, prefix bool) []string {
-	if prefix {
-		return content.IsPathSegmentPrefix(name)
-	}
-	return content.IsPathSegmentName(name)
-}
-
-func metaErrors(r *schema.Resource, u *rule, o metav1.Object) field.ErrorList {
-	return validation.ValidateObjectMetaAccessor(o, r.Namespaced, u.nameFunc(), field.NewPath("metadata"))
+func metaErrors(r *schema.Resource, k *kind.Kind, o metav1.Object) field.ErrorList {
+	return validation.ValidateObjectMetaAccessor(o, r.Namespaced, nameFunc(k), field.NewPath("metadata"))
 }
 
 func metaUpdateErrors(o, old metav1.Object) field.ErrorList {
@@ -137,7 +130,7 @@ func immutableErrors(r *schema.Resource, o, old schema.Object) field.ErrorList {
 			value = reflect.Zero(was.Type()).Interface()
 		}
 		if !apiequality.Semantic.DeepEqual(was.Interface(), value) {
-			errs = append(errs, field.Invalid(fieldPath(p), value, immutableField))
+			errs = append(errs, field.Invalid(fieldPath(p), value, valid.Immutable))
 		}
 	}
 	return errs
@@ -167,7 +160,7 @@ func inProcess(u user.Info) bool {
 // what the rules say. Both may know a constraint: of two errors about a field
 // the first stays, and one about no field stays only when it is alone.
 func (w *write) withSchema(errs field.ErrorList, o schema.Object) field.ErrorList {
-	if trusted(w.user) || w.rule.ownSchema {
+	if trusted(w.user) || w.rule.OwnSchema {
 		return errs
 	}
 	seen := map[string]bool{}
@@ -178,7 +171,7 @@ func (w *write) withSchema(errs field.ErrorList, o schema.Object) field.ErrorLis
 		if strings.HasPrefix(e.Field, "metadata.") || strings.HasPrefix(e.Field, "status.") && w.keepsStatus() {
 			continue // Kubernetes' own code has checked it, or it is not of this write
 		}
-		if seen[e.Field] || e.Field == "" && len(errs) > 0 || !strings.HasPrefix(e.Field, w.rule.schemaBelow) {
+		if seen[e.Field] || e.Field == "" && len(errs) > 0 || !strings.HasPrefix(e.Field, w.rule.SchemaBelow) {
 			continue
 		}
 		errs = append(errs, e)
@@ -187,7 +180,7 @@ func (w *write) withSchema(errs field.ErrorList, o schema.Object) field.ErrorLis
 }
 
 // keepsStatus says that a write leaves the status as it is.
-func (w *write) keepsStatus() bool { return w.sub == "" && w.r.Status && !w.rule.keepsStatus }
+func (w *write) keepsStatus() bool { return w.sub == "" && w.r.Status && !w.rule.KeepsStatus }
 
 // schemaErrors holds an object against the definition of its kind.
 func (w *write) schemaErrors(o schema.Object) field.ErrorList {

@@ -17,6 +17,7 @@ import (
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/defaults"
+	"github.com/writ-os/writ/schema/kind/valid"
 	"github.com/writ-os/writ/schema/support"
 )
 
@@ -113,8 +114,8 @@ func (w *write) warn(ctx context.Context, o, old schema.Object) {
 	if w.sub != "" || trusted(w.user) {
 		return
 	}
-	if w.rule.warnings != nil {
-		for _, text := range w.rule.warnings(o, old) {
+	if w.rule.Warnings != nil {
+		for _, text := range w.rule.Warnings(o, old) {
 			warning.AddWarning(ctx, "", text)
 		}
 	}
@@ -131,8 +132,8 @@ func (w *write) begin(ctx context.Context, o, old schema.Object) error {
 }
 
 func (w *write) normal(o schema.Object) {
-	if w.rule.normal != nil {
-		w.rule.normal(o)
+	if w.rule.Normalize != nil {
+		w.rule.Normalize(o)
 	}
 }
 
@@ -179,15 +180,12 @@ func (w *write) put(ctx context.Context, o schema.Object) (*entry, error) {
 // fillMeta gives a new object what the server sets.
 func fillMeta(o schema.Object) {
 	o.SetUID(uuid.NewUUID())
-	o.SetCreationTimestamp(now())
+	o.SetCreationTimestamp(valid.Now())
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
 	o.SetSelfLink("")
 	o.SetResourceVersion("")
 }
-
-// now is the time as the API shows it, in seconds.
-func now() metav1.Time { return metav1.Now().Rfc3339Copy() }
 
 // update admits the new state of an object, which it owns.
 func (w *write) update(ctx context.Context, o, old schema.Object) (*entry, error) {
@@ -255,7 +253,7 @@ func (w *write) preconditions(o, old schema.Object) error {
 		}
 	}
 	switch v := o.GetResourceVersion(); {
-	case v == "" && w.rule.conditional:
+	case v == "" && w.rule.Conditional:
 		return invalidVersion(w.r, w.key.Name)
 	case v != "" && v != "0" && v != old.GetResourceVersion():
 		return conflictError(w.r, w.key.Name)

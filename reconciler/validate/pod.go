@@ -12,8 +12,8 @@ import (
 
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema"
-	"github.com/writ-os/writ/schema/core"
 	"github.com/writ-os/writ/schema/defaults"
+	"github.com/writ-os/writ/schema/kind/core"
 	"github.com/writ-os/writ/schema/support"
 )
 

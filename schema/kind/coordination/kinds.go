@@ -1,0 +1,11 @@
+// Package coordination judges Leases.
+//
+// It watches nothing, owns nothing and promises not to change what it judges.
+package coordination
+
+import "github.com/writ-os/writ/schema/kind"
+
+// Kinds are the judges of the group.
+var Kinds = []*kind.Kind{
+	Lease,
+}
