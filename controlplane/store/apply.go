@@ -93,6 +93,7 @@ func (s *Store) apply(batch []*mvccpb.Event) {
 // receive says what the events of etcd are about, and the version after them.
 func (s *Store) receive(keys *keyspace, batch []*mvccpb.Event) (all []*incoming, v schema.ResourceVersion) {
 	all = make([]*incoming, 0, len(batch))
+	changed := map[string]*Record{}
 	var main, sub int64
 	for _, e := range batch {
 		if e.Kv.ModRevision != main {
@@ -101,12 +102,21 @@ func (s *Store) receive(keys *keyspace, batch []*mvccpb.Event) (all []*incoming,
 		v = schema.NewResourceVersion(main, sub)
 		sub++
 		i, key, ok := keys.decode(e.Kv.Key)
-		if !ok {
-			s.unknown(e.Kv.Key, v)
+		if ok {
+			all = append(all, &incoming{Event: e, slot: i, key: key, version: v})
 			continue
 		}
-		all = append(all, &incoming{Event: e, slot: i, key: key, version: v})
+		name, ok := recordName(e.Kv.Key)
+		switch {
+		case !ok:
+			s.unknown(e.Kv.Key, v)
+		case e.Type == mvccpb.Event_DELETE:
+			changed[name] = nil
+		default:
+			changed[name] = &Record{Value: e.Kv.Value, Version: v}
+		}
 	}
+	s.noteRecords(changed)
 	return all, v
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type image struct {
 	items [][]*Item
 	// lost are the values that cannot be read, likewise.
 	lost [][]*lost
+	// records are the newest of each; nil one that was deleted.
+	records map[string]*Record
 }
 
 // load fills the tables from etcd's backend and publishes the first state. It
@@ -58,6 +61,7 @@ func (s *Store) load() (int64, error) {
 		// others have changed since; what was compacted is not known.
 		sl.log.start(min(max(im.last[i], im.floor), im.version), im.version)
 	}
+	s.noteRecords(im.records)
 	s.publish(im.version)
 	s.noteUnreadable()
 	return im.rev, nil
@@ -91,6 +95,7 @@ func (s *Store) imageAt(rev int64) (*image, error) {
 	im := &image{
 		rev: rev, floor: schema.NewResourceVersion(max(first, 0)+1, 0) - 1,
 		last: make([]schema.ResourceVersion, len(keys.slots)), items: make([][]*Item, len(keys.slots)), lost: make([][]*lost, len(keys.slots)),
+		records: map[string]*Record{},
 	}
 	found := map[string]*stored{}
 	var last mvcc.Revision
@@ -132,7 +137,12 @@ func (s *Store) find(space *keyspace, found map[string]*stored, k, v []byte, im 
 	}
 	st.rev, st.value, st.gone = mvcc.BytesToRev(k), value, mvcc.IsTombstone(k)
 	at := schema.NewResourceVersion(st.rev.Main, st.rev.Sub)
-	if st.index < 0 {
+	if name, ok := recordName(key); ok {
+		im.records[name] = &Record{Value: bytes.Clone(value), Version: at}
+		if st.gone {
+			im.records[name] = nil
+		}
+	} else if st.index < 0 {
 		s.unknown(key, at)
 	} else {
 		im.last[st.index] = max(im.last[st.index], at)

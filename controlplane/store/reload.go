@@ -58,6 +58,7 @@ func (s *Store) reload(ctx context.Context, watch mvcc.WatchStream, ended mvcc.W
 	}
 	s.floor = max(s.floor, im.floor)
 	s.hand(keys)
+	s.noteRecords(im.records)
 	s.publish(im.version)
 	for i, sl := range keys.slots {
 		if sl != nil {

@@ -122,7 +122,9 @@ type Store struct {
 
 	state atomic.Pointer[state]
 	keys  atomic.Pointer[keyspace] // replaced by the applier only
-	room  roomGuard
+	// records are replaced by the applier only, before the state that has them.
+	records atomic.Pointer[records]
+	room    roomGuard
 
 	owners ownerSets
 
@@ -183,6 +185,7 @@ func New(cfg Config) *Store {
 		room:      roomGuard{dir: cfg.Dir, reserve: cfg.ReserveBytes, quota: cfg.QuotaBytes},
 	}
 	s.keys.Store(newKeyspace(cfg.Resources, cfg.EventLog))
+	s.records.Store(noRecords())
 	s.state.Store(s.freeze(0, nil))
 	s.lead.Store(&lead{changed: make(chan struct{})})
 	s.confirmed.Store(&time.Time{})

@@ -113,14 +113,19 @@ func (s *Store) prepare(writes []Write) ([]string, []*pendingWrite, error) {
 		return nil, nil, &TooLargeError{Bytes: size, MaxBytes: s.cfg.MaxTxnBytes}
 	}
 	if puts {
-		if why := s.crowded.Load(); why != nil && *why != "" {
-			return nil, nil, s.Full()
-		}
-		if err := s.room.take(int64(size), s.etcd.Backend().SizeInUse); err != nil {
+		if err := s.mayPut(size); err != nil {
 			return nil, nil, err
 		}
 	}
 	return keys, pending, nil
+}
+
+// mayPut refuses what there is no room for.
+func (s *Store) mayPut(size int) error {
+	if why := s.crowded.Load(); why != nil && *why != "" {
+		return s.Full()
+	}
+	return s.room.take(int64(size), s.etcd.Backend().SizeInUse)
 }
 
 // encode makes the value of a write, and at once the object that a reader of
