@@ -62,6 +62,9 @@ func New(cfg Config) *Controller {
 	return &Controller{cfg: cfg, queue: q, metrics: cfg.Metrics.controller(cfg.Name)}
 }
 
+// Name returns the controller's name.
+func (c *Controller) Name() string { return c.cfg.Name }
+
 // Enqueue asks for a reconcile of a key without an event.
 func (c *Controller) Enqueue(key schema.Key) { c.queue.add(key) }
 
