@@ -472,7 +472,7 @@ func (c *target) withAll(a *actor) []attempt {
 		a.does("the status of a Commit", refused, "PATCH", commits+"/"+commit+"/status", `{"status":{"phase":"Failed"}}`, ""),
 		a.does("deletes a Commit", refused, "DELETE", commits+"/"+commit, "", ""),
 		a.does("a bootstrap token of servers", refused, "POST", "/api/v1/namespaces/kube-system/secrets", serverSecret("bbbbbb"), ""),
-		a.does("reads the refs of Git", allowed, "GET", refs, "", "refs/heads/main"),
+		a.does("what the version before takes for refs", allowed, "GET", refs, "", "moved: the servers keep the branches"),
 		a.does("the refs of Git", refused, "PATCH", refs, `{"data":{"refs":"{}"}}`, ""),
 		a.does("a note on the refs of Git", refused, "PATCH", refs, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`, ""),
 		a.does("deletes the refs of Git", refused, "DELETE", refs, "", ""),

@@ -39,6 +39,7 @@ var rules = []rule{
 	{"controlplane/bootstrap", []string{"schema"}},
 	{"controlplane/auth", []string{"schema", "controlplane/client", "controlplane/reload"}},
 	{"controlplane/endpoint", []string{"schema", "controlplane/client"}},
+	{"controlplane/members", []string{"schema", "controlplane/client", "controlplane/store"}},
 	{"controlplane/apiserver", []string{"schema", "controlplane/client", "controlplane/store", "controlplane/registry", "controlplane/auth", "controlplane/bootstrap", "controlplane/endpoint"}},
 	// How a node writes its own slots.
 	{"nodeagent/update", []string{"schema", "controlplane/client", "controlplane/controller/pace", "image/slot", "image/bundle"}},

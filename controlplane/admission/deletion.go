@@ -138,15 +138,16 @@ func mayLeave(c client.Cache, pod *corev1.Pod) bool {
 	return false
 }
 
-// GitRefs begins the names of the ConfigMaps of kube-system in which several
-// servers keep where the branches of the built-in repository are.
-const GitRefs = "writ-git-"
+// gitRefs begins the names of the ConfigMaps of kube-system in which servers of the
+// version before keep where the branches of the built-in repository are
+// (controlplane/members).
+const gitRefs = "writ-git-"
 
 // refsOfGit refuses writes of the refs of Git around a push, which is what is
 // rendered, judged and recorded: also those that Git itself declares. The server
 // writes them, and break-glass where it must.
 func refsOfGit(a *registry.Attributes) error {
-	if a.Resource.Group != "" || a.Resource.Kind != "ConfigMap" || a.Key.Namespace != metav1.NamespaceSystem || !strings.HasPrefix(nameOf(a), GitRefs) {
+	if a.Resource.Group != "" || a.Resource.Kind != "ConfigMap" || a.Key.Namespace != metav1.NamespaceSystem || !strings.HasPrefix(nameOf(a), gitRefs) {
 		return nil
 	}
 	if identity.Is(a.User, identity.APIServer) || breakGlass(a.User) {

@@ -175,33 +175,6 @@ func (repo *repository) adopt(refs map[string]string) (missing []string, err err
 	return nil, nil
 }
 
-// Lost are the refs of a repository when objects are missing that nobody has any
-// more: each ref that leads to one is what it is here, or gone.
-func Lost(refs, here map[string]string, missing []string) (left map[string]string) {
-	left = map[string]string{}
-	for ref, sha := range refs {
-		if !slices.Contains(missing, sha) {
-			left[ref] = sha
-		}
-	}
-	for ref, sha := range refs {
-		if old := here[ref]; slices.Contains(missing, sha) && old != "" && !inTheWay(ref, left) {
-			left[ref] = old
-		}
-	}
-	return left
-}
-
-// inTheWay says whether a ref cannot be beside others: a branch a beside a/b.
-func inTheWay(ref string, others map[string]string) bool {
-	for other := range others {
-		if strings.HasPrefix(other, ref+"/") || strings.HasPrefix(ref, other+"/") {
-			return true
-		}
-	}
-	return false
-}
-
 // lacks are the objects of refs that are not here. One that is here has all that
 // it refers to.
 func (repo *repository) lacks(refs map[string]string) (missing []string, err error) {

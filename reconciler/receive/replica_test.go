@@ -165,20 +165,6 @@ func TestFollowerStaysSmall(t *testing.T) {
 	}
 }
 
-func TestLost(t *testing.T) {
-	for _, c := range []struct{ refs, here, want map[string]string }{
-		{map[string]string{"main": "new"}, map[string]string{"main": "old"}, map[string]string{"main": "old"}},
-		{map[string]string{"main": "new"}, nil, map[string]string{}},
-		{map[string]string{"main": "kept", "x": "new"}, map[string]string{"main": "old", "y": "old"}, map[string]string{"main": "kept"}},
-		{map[string]string{"a/b": "kept", "a": "new"}, map[string]string{"a": "old"}, map[string]string{"a/b": "kept"}},
-		{map[string]string{"a": "kept", "a/b": "new"}, map[string]string{"a/b": "old"}, map[string]string{"a": "kept"}},
-	} {
-		if got := Lost(c.refs, c.here, []string{"new"}); !maps.Equal(got, c.want) {
-			t.Errorf("%v with %v here: %v, want %v", c.refs, c.here, got, c.want)
-		}
-	}
-}
-
 // liar stands before a server and changes what that answers to a fetch.
 func liar(t *testing.T, p *peer, change func(body []byte) []byte) *peer {
 	t.Helper()

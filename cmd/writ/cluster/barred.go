@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -54,10 +53,8 @@ func (p *ControlPlane) ownPorts() []uint16 {
 // tells, and the others, whether or not they live.
 func (p *ControlPlane) serverAddresses() []netip.AddrPort {
 	all := []netip.AddrPort{p.advertised(), netip.AddrPortFrom(APIService, 443)}
-	if p.member != nil {
-		for _, at := range p.presences.all(p.registry.Cache(), time.Now()) {
-			all = append(all, at.address)
-		}
+	for _, at := range p.roll.Presences() {
+		all = append(all, at.Address)
 	}
 	return all
 }
@@ -96,9 +93,6 @@ func (p *ControlPlane) isServer(node string) bool {
 	if node == p.cfg.NodeName {
 		return true
 	}
-	if p.member == nil {
-		return false
-	}
-	_, ok := p.presences.all(p.registry.Cache(), time.Now())[node]
+	_, ok := p.roll.Presences()[node]
 	return ok
 }

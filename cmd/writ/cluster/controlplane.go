@@ -38,6 +38,7 @@ import (
 	"github.com/writ-os/writ/controlplane/controllers/apiendpoint"
 	"github.com/writ-os/writ/controlplane/crd"
 	"github.com/writ-os/writ/controlplane/encryption"
+	"github.com/writ-os/writ/controlplane/members"
 	"github.com/writ-os/writ/controlplane/registry"
 	"github.com/writ-os/writ/controlplane/reload"
 	"github.com/writ-os/writ/controlplane/scheduler"
@@ -84,15 +85,14 @@ type ControlPlane struct {
 	// member and peers are of one of several servers; nil alone.
 	member              *member.State
 	peers               *pki.Authority
-	presences           presences
+	roll                *members.Roll   // of the others; nil alone
 	toServers, asServer *http.Transport // to others of its kind: for users, and for itself
 	// git is what follows the repositories, while this server leads.
 	git     atomic.Pointer[repository]
 	remote  *receive.Remote  // built in; nil with a repository elsewhere
+	replica *members.Replica // of remote; nil alone
 	sandbox *sandbox.Sandbox // of what others wrote
-	pulling sync.Mutex
-	pulled  time.Time     // when a server that leads had this one pull last; under pulling
-	acting  chan struct{} // closed when it has begun to lead for the first time
+	acting  chan struct{}    // closed when it has begun to lead for the first time
 	acted   sync.Once
 	keys    *ownKeys
 	again   chan struct{} // closed when the process is to start again
@@ -233,11 +233,14 @@ func (p *ControlPlane) wire(ctx context.Context, listeners []net.Listener) (err 
 	}
 	p.way = reach.New(reach.Config{TLS: toNodes, Hosts: p.nodeHosts, Barred: p.barred})
 	p.top = p.newTop()
+	if p.member != nil {
+		p.roll = members.NewRoll(p.asMember())
+	}
 	p.toServers, p.asServer = p.newToServers(p.frontProxyCertificate), p.newToServers(p.ownCertificate)
 	p.sandbox = sandbox.New(sandbox.Config{Log: p.log("sandbox")})
 	p.metrics.MustRegister(p.sandbox)
 	if p.cfg.BuiltIn() {
-		p.remote = p.newRemote()
+		p.openRemote()
 	}
 	p.definitions, p.aggregator = p.newDefinitions(), p.newAggregator()
 	if _, err := p.cfg.Repository.auth(); err != nil {
@@ -339,10 +342,10 @@ func (p *ControlPlane) serve(l *layers) error {
 	}
 	g.Go(func() error { return p.store.WhileLeading(ctx, p.act) })
 	if p.member != nil {
-		g.Go(func() error { return p.keepPresence(ctx) })
+		g.Go(func() error { return p.roll.Run(ctx) })
 		g.Go(func() error { return p.keepPeer(ctx) })
-		if p.remote != nil {
-			g.Go(func() error { return p.followRefs(ctx) })
+		if p.replica != nil {
+			g.Go(func() error { return p.replica.Run(ctx) })
 		}
 		return nil
 	}

@@ -108,7 +108,7 @@ func (p *ControlPlane) keyHolders(ctx context.Context) (map[string]member.KeyHol
 	if err != nil {
 		return nil, err
 	}
-	there := p.presences.all(p.registry.Cache(), time.Now())
+	there := p.roll.Presences()
 	out := map[string]member.KeyHolder{}
 	for _, m := range all {
 		at, ok := there[m.Name]
@@ -117,10 +117,10 @@ func (p *ControlPlane) keyHolders(ctx context.Context) (map[string]member.KeyHol
 			out[m.Name] = p.keys
 		case m.Name == "" || m.Learner:
 			return nil, errors.New("a server is joining: wait until 'writ member list' says that it is ready")
-		case !ok || !at.live:
+		case !ok || !at.Live:
 			return nil, fmt.Errorf("%s does not answer, and every server must have the key before one stores by it: start it, or 'writ member remove %[1]s'", m.Name)
 		default:
-			out[m.Name] = member.Client{HTTP: &http.Client{Transport: p.asServer, Timeout: 10 * time.Second}, Server: "https://" + at.address.String()}
+			out[m.Name] = member.Client{HTTP: &http.Client{Transport: p.asServer, Timeout: 10 * time.Second}, Server: "https://" + at.Address.String()}
 		}
 	}
 	return out, nil

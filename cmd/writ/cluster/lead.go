@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -28,11 +27,13 @@ func (p *ControlPlane) act(ctx context.Context) error {
 	if p.member != nil {
 		events := client.NewRecorder(p.as(identity.APIServer), "writ-members", p.member.Name)
 		g.Go(func() error { return events.Run(ctx) })
-		g.Go(func() error { return p.keepMembers(ctx, events) })
+		g.Go(func() error { return p.roll.KeepOut(ctx, events) })
 	}
-	if err := p.prepareRemote(ctx, git); err != nil {
+	stopped, err := p.prepareRemote(ctx, git)
+	if err != nil {
 		return stop(g, err)
 	}
+	defer stopped()
 	if ctx.Err() == nil {
 		p.git.Store(git)
 		defer p.git.Store(nil)
@@ -48,40 +49,13 @@ func (p *ControlPlane) act(ctx context.Context) error {
 	return nil
 }
 
-// prepareRemote makes the built-in repository ready to be served by this server.
-func (p *ControlPlane) prepareRemote(ctx context.Context, git *repository) error {
-	if p.remote == nil {
-		return nil
+// prepareRemote makes the built-in repository ready to be served by this server,
+// until stopped is called.
+func (p *ControlPlane) prepareRemote(ctx context.Context, git *repository) (stopped func(), err error) {
+	if p.replica == nil {
+		return func() {}, git.seed()
 	}
-	if p.member == nil {
-		return git.seed()
-	}
-	begun := p.adoptRefs(ctx)
-	if ctx.Err() != nil {
-		return nil
-	}
-	if !begun { // one whose branch was lost does not begin again with the example
-		if err := git.seed(); err != nil {
-			return err
-		}
-	}
-	for said := false; ; { // what was there before there were several servers
-		refs, err := p.remote.Refs(RepositoryName)
-		if err == nil {
-			err = p.commitOnce(ctx, refs)
-		}
-		if err == nil || ctx.Err() != nil {
-			return nil
-		}
-		if !said {
-			said = true
-			p.log("receive").Warn("the repository is not served yet", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-	}
+	return p.replica.Lead(ctx, git.seed)
 }
 
 // term are the metrics of one time of leading, which end with it.

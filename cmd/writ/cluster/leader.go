@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"context"
 	"crypto/tls"
-	"errors"
 	"maps"
 	"net/http"
 	"net/http/httputil"
@@ -34,6 +32,14 @@ func (p *ControlPlane) gitMounts() []apiserver.Mount {
 	return mounts
 }
 
+// replicas serves the copy of the repository to the other servers.
+func (p *ControlPlane) replicas() []apiserver.Mount {
+	if p.replica == nil {
+		return nil
+	}
+	return []apiserver.Mount{{Prefix: replicaPrefix + "/", Handler: serveReplica(p.remote, p.replica)}}
+}
+
 // atLeader serves by what this server has while it leads.
 func (p *ControlPlane) atLeader(of func(*repository) http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +47,7 @@ func (p *ControlPlane) atLeader(of func(*repository) http.Handler) http.Handler 
 			of(git).ServeHTTP(w, r)
 			return
 		}
-		at, err := p.leader(r.Context())
+		at, err := p.roll.Leader(r.Context())
 		if err != nil || r.Header.Get(passedOn) != "" {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "no server leads now: try again", http.StatusServiceUnavailable)
@@ -49,26 +55,6 @@ func (p *ControlPlane) atLeader(of func(*repository) http.Handler) http.Handler 
 		}
 		p.passOn(at).ServeHTTP(w, r)
 	})
-}
-
-var errNoLeader = errors.New("no server leads now")
-
-// leader is where the server that leads etcd is.
-func (p *ControlPlane) leader(ctx context.Context) (netip.AddrPort, error) {
-	if p.member == nil {
-		return netip.AddrPort{}, errNoLeader
-	}
-	all, err := p.store.Members(ctx)
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	there := p.presences.all(p.registry.Cache(), time.Now())
-	for _, m := range all {
-		if at, ok := there[m.Name]; ok && m.Leader && !m.Self {
-			return at.address, nil
-		}
-	}
-	return netip.AddrPort{}, errNoLeader
 }
 
 func (p *ControlPlane) passOn(at netip.AddrPort) http.Handler {

@@ -299,12 +299,12 @@ func (p *ControlPlane) listServers(ctx context.Context) ([]member.Server, error)
 	if err := p.store.Current(ctx); err != nil {
 		return nil, err
 	}
-	there := p.presences.all(p.registry.Cache(), time.Now())
+	there := p.roll.Presences()
 	out := make([]member.Server, len(all))
 	for i, m := range all {
 		out[i] = member.Server{Member: m}
 		if at, ok := there[m.Name]; ok {
-			out[i].Address, out[i].Ready = at.address.String(), at.live
+			out[i].Address, out[i].Ready = at.Address.String(), at.Live
 		}
 	}
 	slices.SortFunc(out, func(a, b member.Server) int { return strings.Compare(a.Name, b.Name) })
@@ -324,10 +324,7 @@ func (p *ControlPlane) removeServer(ctx context.Context, name string) error {
 			if m.Self { // the answer would end with this process
 				return p.removedByOther(ctx, m.ID.String())
 			}
-			if err := p.store.RemoveMember(ctx, m.ID); err != nil {
-				return err
-			}
-			return p.forgetPresence(ctx, m.Name)
+			return p.roll.Remove(ctx, m)
 		}
 	}
 	return fmt.Errorf("there is no server %q", name)
@@ -336,11 +333,11 @@ func (p *ControlPlane) removeServer(ctx context.Context, name string) error {
 // removedByOther has another server that is there remove this one.
 func (p *ControlPlane) removedByOther(ctx context.Context, id string) error {
 	err := errors.New("no other server answers: a server does not remove itself")
-	for name, at := range p.presences.all(p.registry.Cache(), time.Now()) {
-		if name == p.member.Name || !at.live {
+	for name, at := range p.roll.Presences() {
+		if name == p.member.Name || !at.Live {
 			continue
 		}
-		c := member.Client{HTTP: &http.Client{Transport: p.asServer}, Server: "https://" + at.address.String()}
+		c := member.Client{HTTP: &http.Client{Transport: p.asServer}, Server: "https://" + at.Address.String()}
 		if err = c.Remove(ctx, id); err == nil {
 			return nil
 		}
