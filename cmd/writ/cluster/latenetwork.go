@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,14 +22,14 @@ import (
 // control plane after the node has registered. Pods wait for it. The range is
 // remembered, so that a node that restarts while the server is away goes on.
 type lateNetwork struct {
-	cfg    Config
-	client client.Reader
-	ready  chan struct{}
-	net    *network.Network
+	cfg   Config
+	cache client.Cache
+	ready chan struct{}
+	net   *network.Network
 }
 
-func newLateNetwork(cfg Config, c client.Reader) *lateNetwork {
-	return &lateNetwork{cfg: cfg, client: c, ready: make(chan struct{})}
+func newLateNetwork(cfg Config, cache client.Cache) *lateNetwork {
+	return &lateNetwork{cfg: cfg, cache: cache, ready: make(chan struct{})}
 }
 
 // networkConfig says where the network of a data directory is: two clusters on
@@ -67,25 +66,44 @@ func (l *lateNetwork) podCIDR(ctx context.Context) (netip.Prefix, error) {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return netip.Prefix{}, fmt.Errorf("read pod range: %w", err)
 	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		node, err := client.Get[*corev1.Node](ctx, l.client, schema.Key{Name: l.cfg.NodeName})
-		if err == nil && node.Spec.PodCIDR != "" {
-			cidr, err := netip.ParsePrefix(node.Spec.PodCIDR)
-			if err != nil {
-				return netip.Prefix{}, fmt.Errorf("parse pod range of node %s: %w", l.cfg.NodeName, err)
+	cidr, err := l.given(ctx)
+	if err != nil || ctx.Err() != nil {
+		return netip.Prefix{}, err
+	}
+	if err := os.MkdirAll(l.cfg.file("node"), 0o700); err != nil {
+		return netip.Prefix{}, fmt.Errorf("remember pod range: %w", err)
+	}
+	return cidr, durable.WriteFile(path, []byte(cidr.String()+"\n"), 0o644)
+}
+
+// given waits until the Node of this machine has its range; until ctx ends.
+func (l *lateNetwork) given(ctx context.Context) (netip.Prefix, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	text := make(chan string, 1)
+	err := l.cache.Subscribe(ctx, schema.ResourceFor[*corev1.Node](), func(ev client.Event) {
+		if n, ok := ev.Object.(*corev1.Node); ok && n.Name == l.cfg.NodeName && n.Spec.PodCIDR != "" {
+			select {
+			case text <- n.Spec.PodCIDR:
+			default: // it never changes
 			}
-			if err := os.MkdirAll(l.cfg.file("node"), 0o700); err != nil {
-				return netip.Prefix{}, fmt.Errorf("remember pod range: %w", err)
-			}
-			return cidr, durable.WriteFile(path, []byte(cidr.String()+"\n"), 0o644)
 		}
-		select {
-		case <-ctx.Done():
-			return netip.Prefix{}, nil
-		case <-tick.C:
+	})
+	if ctx.Err() != nil {
+		return netip.Prefix{}, nil
+	}
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("subscribe to the node: %w", err)
+	}
+	select {
+	case <-ctx.Done():
+		return netip.Prefix{}, nil
+	case got := <-text:
+		cidr, err := netip.ParsePrefix(got)
+		if err != nil {
+			return netip.Prefix{}, fmt.Errorf("parse pod range of node %s: %w", l.cfg.NodeName, err)
 		}
+		return cidr, nil
 	}
 }
 
@@ -112,12 +130,4 @@ func (l *lateNetwork) Detach(ctx context.Context, uid string) error {
 		return err
 	}
 	return l.net.Detach(ctx, uid)
-}
-
-// Attached implements pod.Network.
-func (l *lateNetwork) Attached(ctx context.Context) (map[string]network.Attachment, error) {
-	if err := l.wait(ctx); err != nil {
-		return nil, err
-	}
-	return l.net.Attached(ctx)
 }

@@ -108,7 +108,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if err := pool.Load(); err != nil {
 		return err
 	}
-	net4 := newLateNetwork(n.cfg.Config, c)
+	net4 := newLateNetwork(n.cfg.Config, cache)
 	agent := nodeagent.New(nodeagent.Config{
 		NodeName: n.cfg.NodeName, NodeIP: ip.String(), Machine: n.machine, Client: c, Cache: cache, DataDir: n.cfg.file("node"), StaticDir: n.cfg.file("manifests"),
 		Runtime: containerd.New(containerd.Config{DataDir: n.cfg.file("containerd"), Socket: n.cfg.Containerd, OwnDaemon: n.cfg.Containerd == "", Cgroups: cgroups, Mirrors: pool.Mirrors, Endpoint: pool.Endpoint, Log: n.log("runtime")}),
