@@ -81,7 +81,7 @@ func TestBackupsAreBounded(t *testing.T) {
 	for i, to := range []string{"v1", "v2", "v3", "v4", "v5"} {
 		c.Version = to
 		if i == 3 { // a start that was killed
-			if err := os.WriteFile(filepath.Join(dir, ".saving-1"), []byte("x"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, ".v1-to-v2.db.123"), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -122,7 +122,7 @@ func TestBackupsAreBounded(t *testing.T) {
 		if err := c.checkFormat(); (err != nil) != refused {
 			t.Errorf("%s: %v", have, err)
 		}
-		if half, _ := filepath.Glob(filepath.Join(dir, ".saving-*")); len(half) > 0 {
+		if half, _ := filepath.Glob(filepath.Join(dir, ".*-to-*.db.*")); len(half) > 0 {
 			t.Errorf("left: %v", half)
 		}
 	}
