@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 
-	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -44,12 +43,6 @@ func (g *Registry) allRules() map[*schema.Resource]*rule {
 	}
 	return rules
 }
-func nameFunc(k *kind.Kind) validation.ValidateNameFunc {
-	if k.Name != nil {
-		return k.Name
-	}
-	return validation.NameIsDNSSubdomain
-}
 
 // prepareCreate brings a new object into the state in which its life begins.
 func (u *rule) prepareCreate(r *schema.Resource, o schema.Object) {
@@ -57,15 +50,7 @@ func (u *rule) prepareCreate(r *schema.Resource, o schema.Object) {
 		prepareCustom(r, c)
 		return
 	}
-	if r.Status && !u.KeepsStatus {
-		kind.ClearPart(o, "Status")
-	}
-	if u.Generation { // other kinds keep what they are sent, which means nothing
-		o.SetGeneration(1)
-	}
-	if u.PrepareCreate != nil {
-		u.PrepareCreate(o)
-	}
+	u.Begin(r, o)
 }
 
 // prepareUpdate lets a change through the door it came by.

@@ -17,13 +17,6 @@ func (g *Registry) beginService(ctx context.Context, w *write, s, old *corev1.Se
 	if err := g.alloc.ready(ctx, g.store, w.o); err != nil {
 		return err
 	}
-	if old != nil {
-		keepAllocated(s, old)
-	}
-	agreeClusterIPs(s, old)
-	if errs := completeFamilies(s, old); len(errs) > 0 {
-		return invalid(w.r, s.Name, errs)
-	}
 	if err := w.claimAddress(s, old); err != nil {
 		return err
 	}
@@ -35,65 +28,6 @@ func (g *Registry) beginService(ctx context.Context, w *write, s, old *corev1.Se
 	}
 	keepClaims(w.o, s, old)
 	return nil
-}
-
-// keepAllocated gives an update that leaves out what was allocated what there
-// was, so that the manifest that made the Service can be sent again.
-func keepAllocated(s, old *corev1.Service) {
-	if core.NeedsClusterIP(old) && core.NeedsClusterIP(s) {
-		if s.Spec.ClusterIP == "" {
-			s.Spec.ClusterIP = old.Spec.ClusterIP
-		}
-		if len(s.Spec.ClusterIPs) == 0 {
-			s.Spec.ClusterIPs = slices.Clone(old.Spec.ClusterIPs)
-		}
-	}
-	if core.NeedsNodePorts(old) && core.NeedsNodePorts(s) {
-		keepNodePorts(s, old)
-	}
-	if core.NeedsHealthPort(old) && core.NeedsHealthPort(s) && s.Spec.HealthCheckNodePort == 0 {
-		s.Spec.HealthCheckNodePort = old.Spec.HealthCheckNodePort
-	}
-}
-
-// keepNodePorts gives ports that name no node port the one that they had, by
-// their names.
-func keepNodePorts(s, old *corev1.Service) {
-	had, named := map[string]int32{}, map[int32]bool{}
-	for _, p := range old.Spec.Ports {
-		had[p.Name] = p.NodePort
-	}
-	for _, p := range s.Spec.Ports {
-		named[p.NodePort] = true
-	}
-	for i := range s.Spec.Ports {
-		if p := &s.Spec.Ports[i]; p.NodePort == 0 && !named[had[p.Name]] {
-			p.NodePort = had[p.Name]
-		}
-	}
-}
-
-// agreeClusterIPs brings the two forms of the address field into agreement:
-// older clients know only the first.
-func agreeClusterIPs(s, old *corev1.Service) {
-	if old == nil {
-		if s.Spec.ClusterIP != "" && len(s.Spec.ClusterIPs) == 0 {
-			s.Spec.ClusterIPs = []string{s.Spec.ClusterIP}
-		}
-		return
-	}
-	if len(s.Spec.ClusterIPs) == 0 && s.Spec.ClusterIP == old.Spec.ClusterIP {
-		s.Spec.ClusterIPs = slices.Clone(old.Spec.ClusterIPs)
-	}
-	if s.Spec.ClusterIP == old.Spec.ClusterIP || !slices.Equal(s.Spec.ClusterIPs, old.Spec.ClusterIPs) {
-		return
-	}
-	// Who changes one of the two means both.
-	if s.Spec.ClusterIP == "" {
-		s.Spec.ClusterIPs = nil
-	} else {
-		s.Spec.ClusterIPs = []string{s.Spec.ClusterIP}
-	}
 }
 
 // dropOfType clears what the type of a Service has no use for when the type has

@@ -59,7 +59,7 @@ func beginEvent(_ context.Context, w *write, o, old schema.Object) error {
 	if strict && old == nil {
 		named = plainRule.Kind // the older version takes any name
 	}
-	all := metaErrors(w.r, named, e)
+	all := named.MetaErrors(w.r, e)
 	if len(errs) == 0 && (!strict || len(all) == 0) {
 		return nil
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -30,16 +29,7 @@ import (
 // validateCreate checks a new object. The rules of the kind come first: their
 // texts are upstream's.
 func (g *Registry) validateCreate(ctx context.Context, w *write, o schema.Object) error {
-	errs := metaErrors(w.r, w.rule.Kind, o)
-	if w.r.Custom == nil {
-		errs = append(errs, finalizerErrors(o)...)
-	}
-	if w.rule.ValidateCreate != nil {
-		errs = append(errs, w.rule.ValidateCreate(o)...)
-	}
-	if w.rule.Validate != nil {
-		errs = append(errs, w.rule.Validate(o)...)
-	}
+	errs := w.rule.CreateErrors(w.r, o)
 	if u, ok := o.(*unstructured.Unstructured); ok && w.r.Custom != nil {
 		return invalid(w.r, o.GetName(), append(errs, w.r.Custom.Validate(ctx, u, nil)...))
 	}
@@ -48,7 +38,7 @@ func (g *Registry) validateCreate(ctx context.Context, w *write, o schema.Object
 
 // validateUpdate checks a change.
 func (g *Registry) validateUpdate(ctx context.Context, w *write, o, old schema.Object) error {
-	errs := metaErrors(w.r, plainNames, o)
+	errs := plainNames.MetaErrors(w.r, o)
 	changed := metaUpdateErrors(o, old)
 	errs = append(append(errs, changed...), changed...) // upstream asks twice: for all kinds, and for each
 	if u, ok := o.(*unstructured.Unstructured); ok && w.r.Custom != nil {
@@ -78,10 +68,6 @@ func (g *Registry) validateUpdate(ctx context.Context, w *write, o, old schema.O
 // plainNames does not check the name: an update cannot change it.
 var plainNames = &kind.Kind{Name: valid.PathSegment}
 
-func metaErrors(r *schema.Resource, k *kind.Kind, o metav1.Object) field.ErrorList {
-	return validation.ValidateObjectMetaAccessor(o, r.Namespaced, nameFunc(k), field.NewPath("metadata"))
-}
-
 func metaUpdateErrors(o, old metav1.Object) field.ErrorList {
 	errs := validation.ValidateObjectMetaAccessorUpdate(o, old, field.NewPath("metadata"))
 	if old.GetResourceVersion() != "" {
@@ -89,20 +75,6 @@ func metaUpdateErrors(o, old metav1.Object) field.ErrorList {
 	}
 	// It was created in the same transaction and has no version yet.
 	return slices.DeleteFunc(errs, func(e *field.Error) bool { return e.Field == "metadata.resourceVersion" })
-}
-
-// finalizerErrors finds finalizers without a domain that are none of
-// Kubernetes' own.
-func finalizerErrors(o metav1.Object) field.ErrorList {
-	var errs field.ErrorList
-	for i, f := range o.GetFinalizers() {
-		if !strings.Contains(f, "/") && f != string(corev1.FinalizerKubernetes) &&
-			f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
-			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), f,
-				"name is neither a standard finalizer name nor is it fully qualified"))
-		}
-	}
-	return errs
 }
 
 // invalidVersion refuses an update without resourceVersion of a kind that

@@ -125,7 +125,15 @@ func (w *write) warn(ctx context.Context, o, old schema.Object) {
 }
 
 func (w *write) begin(ctx context.Context, o, old schema.Object) error {
-	if w.rule.begin == nil || w.sub != "" {
+	if w.sub != "" {
+		return nil
+	}
+	if w.rule.Complete != nil {
+		if err := invalid(w.r, o.GetName(), w.rule.Complete(o, old)); err != nil {
+			return err
+		}
+	}
+	if w.rule.begin == nil {
 		return nil
 	}
 	return w.rule.begin(ctx, w, o, old)

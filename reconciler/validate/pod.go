@@ -10,36 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/defaults"
 	"github.com/writ-os/writ/schema/kind/core"
-	"github.com/writ-os/writ/schema/support"
 )
-
-// podErrors are what the API would answer of a pod or a template of pods, and
-// with what it would take though no container could start, or no commit could
-// apply it.
-func podErrors(m *render.Manifest, o schema.Object) field.ErrorList {
-	if t, at := support.TemplateOf(o); t != nil {
-		errs := containerErrors(&t.Spec, at.Child("spec"))
-		defaults.Apply(o)
-		return append(errs, core.TemplateErrors(withClaims(o, t), at)...)
-	}
-	pod, ok := o.(*corev1.Pod)
-	if !ok {
-		return nil
-	}
-	errs := containerErrors(&pod.Spec, field.NewPath("spec"))
-	if pod.Namespace == "" {
-		pod.Namespace = m.Key.Namespace
-	}
-	if pod.Spec.ServiceAccountName == "" {
-		pod.Spec.ServiceAccountName = "default" // as admission does
-	}
-	defaults.Apply(pod)
-	return append(errs, core.PodErrors(pod)...)
-}
 
 // withClaims is the template of the pods of an object as they are made: those of
 // a StatefulSet have its claims as volumes, in place of any of that name.
@@ -60,7 +34,23 @@ func withClaims(o schema.Object, t *corev1.PodTemplateSpec) *corev1.PodTemplateS
 	return &out
 }
 
-// containerErrors are what the API takes and nothing can run.
+// podErrors are what the API takes of a pod or a template of pods, and nothing
+// can run, or no commit can apply.
+func podErrors(o schema.Object) field.ErrorList {
+	_, spec, at := podsOf(o)
+	if spec == nil {
+		return nil
+	}
+	errs := containerErrors(spec, at)
+	if set, ok := o.(*appsv1.StatefulSet); ok { // whose template the API leaves to the pods
+		set = set.DeepCopy()
+		defaults.Apply(set)
+		errs = append(errs, core.TemplateErrors(withClaims(set, &set.Spec.Template), field.NewPath("spec", "template"))...)
+	}
+	return errs
+}
+
+// containerErrors find what cannot start.
 func containerErrors(s *corev1.PodSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range s.InitContainers {

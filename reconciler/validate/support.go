@@ -15,10 +15,10 @@ import (
 // RuleNotHonoured is the rule of findings about fields on which nothing acts.
 const RuleNotHonoured = "NotHonoured"
 
-// Decode makes the Go object of a manifest; nil where there is nothing that its
-// type would say beyond the definition of its kind.
+// Decode makes the Go object of a manifest; nil where it has none, or is
+// encrypted.
 func Decode(m *render.Manifest) schema.Object {
-	if m.Resource.Custom != nil || m.Resource.New == nil || m.Masked || !support.Knows(m.Resource.New()) {
+	if m.Resource.Custom != nil || m.Resource.New == nil || m.Masked {
 		return nil
 	}
 	o, err := schema.Decode(m.Resource, schema.JSON, m.JSON, false)
@@ -28,9 +28,8 @@ func Decode(m *render.Manifest) schema.Object {
 	return o
 }
 
-// Typed says what is wrong with a manifest of a kind whose Go type says more
-// than its definition: what the API would answer of its pods, what no pod could
-// start with, and what this cluster does not honour. o is what Decode has made,
+// Typed says what is wrong with a manifest of which its Go type says more than
+// the definition: what the API would answer, what no pod could start with, and what this cluster does not honour. o is what Decode has made,
 // which is given its defaults; found is what Manifest has said already. What is
 // warned of keeps nothing from being applied.
 func Typed(m *render.Manifest, o schema.Object, found []v1alpha1.Finding) (refused, warned []v1alpha1.Finding) {
@@ -40,7 +39,7 @@ func Typed(m *render.Manifest, o schema.Object, found []v1alpha1.Finding) (refus
 		if len(accepted.names) > 0 { // of what is left out the API is not asked
 			o = DecodeApplied(m)
 		}
-		for _, err := range podErrors(m, o) {
+		for _, err := range append(podErrors(o), kindErrors(m, o)...) {
 			if !said(append(found, refused...), err.Field) {
 				refused = append(refused, fieldFinding(m, err))
 			}

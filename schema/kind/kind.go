@@ -57,6 +57,9 @@ type Kind struct {
 	// Normalize brings an object that was sent into the one form in which the
 	// kind is kept, before anybody owns its fields (upstream: its conversion).
 	Normalize func(o schema.Object)
+	// Complete writes into an object what follows from what it says, and from
+	// what it was; what it finds wrong is all that is said of the object.
+	Complete func(o, old schema.Object) field.ErrorList
 	// PrepareCreate prepares a new object. Its status has been cleared.
 	PrepareCreate func(o schema.Object)
 	// PrepareUpdate prepares a change through the spec door. The status is the

@@ -16,6 +16,10 @@ var Service = &kind.Kind{
 	OwnImmutable:   true,
 	OwnSchema:      true,
 	CreateOnUpdate: true,
+	Complete: func(o, old schema.Object) field.ErrorList {
+		was, _ := old.(*corev1.Service)
+		return completeService(o.(*corev1.Service), was)
+	},
 	PrepareUpdate: func(o, _ schema.Object) {
 		if s := o.(*corev1.Service); s.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
