@@ -204,16 +204,19 @@ func withoutTemplateGeneration(it *store.Item) *metav1.ObjectMeta {
 	return &meta
 }
 
-// metadataMessage returns the metadata of an item as protobuf: field 1 of every
-// object.
+// metadataMessage returns the metadata of an item as protobuf. The object is not
+// encoded for it: a list of metadata would leave the encodings of all objects in
+// memory.
 func metadataMessage(it *store.Item) []byte {
 	if meta := withoutTemplateGeneration(it); meta != nil {
 		b, _ := meta.Marshal() // into memory
 		return b
 	}
-	if m := message(it.Protobuf()); len(m) > 0 && m[0] == 0x0a {
-		meta, _ := cutField(m)
-		return meta
+	if a, ok := it.Object.(metav1.ObjectMetaAccessor); ok {
+		if meta, ok := a.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			b, _ := meta.Marshal()
+			return b
+		}
 	}
 	var meta metav1.ObjectMeta
 	if json.Unmarshal(metadataOf(it), &meta) != nil {

@@ -24,10 +24,12 @@ const (
 	recorderRetries = 12   // attempts where the server cannot be reached
 	recorderPause   = 5 * time.Second
 
-	// What a recorder remembers of, to count up what is alike. A component of one
-	// host speaks of the objects of that host; upstream's 4,096 are for all of a
-	// cluster, and take some megabytes.
-	recallHost = 512
+	// What a recorder remembers of, to count up what is alike: what was said last.
+	// A component of one host speaks of the objects of that host, others of those
+	// of the cluster. Upstream's 4,096 take a megabyte and more of each of them, in
+	// twenty pieces for each pod that has come and gone.
+	recallHost    = 512
+	recallCluster = 1024
 )
 
 // Recorder writes events (v1 Event) about objects. Similar events are
@@ -51,7 +53,7 @@ type Recorder struct {
 
 // NewRecorder returns a recorder for a component of a host. It starts nothing.
 func NewRecorder(c Writer, component, host string) *Recorder {
-	recall := record.CorrelatorOptions{Clock: clock.RealClock{}}
+	recall := record.CorrelatorOptions{Clock: clock.RealClock{}, LRUCacheSize: recallCluster}
 	if host != "" {
 		recall.LRUCacheSize = recallHost
 	}
