@@ -249,7 +249,25 @@ func drifted(ev client.Event) bool {
 	case ev.Object.GetGeneration() == 0, ev.Object.GetGeneration() != ev.Old.GetGeneration():
 		return true
 	}
-	return !maps.Equal(ev.Object.GetLabels(), ev.Old.GetLabels()) || !maps.Equal(ev.Object.GetAnnotations(), ev.Old.GetAnnotations())
+	return !maps.Equal(ev.Object.GetLabels(), ev.Old.GetLabels()) || !sameNotes(ev.Object.GetAnnotations(), ev.Old.GetAnnotations())
+}
+
+// revision is the note that the Deployment controller writes into every new
+// Deployment, and at every rollout.
+const revision = "deployment.kubernetes.io/revision"
+
+// sameNotes says whether annotations are the same but for the controller's own.
+// To compare each Deployment with its manifest again for it cost more than to plan the commit.
+func sameNotes(a, b map[string]string) bool {
+	_, one := a[revision]
+	_, other := b[revision]
+	if !one && !other {
+		return maps.Equal(a, b)
+	}
+	a, b = maps.Clone(a), maps.Clone(b)
+	delete(a, revision)
+	delete(b, revision)
+	return maps.Equal(a, b)
 }
 
 // take returns what has happened since the last call, and takes a new look at
