@@ -154,11 +154,14 @@ func (n *realNode) clean() {
 	}
 }
 
+// testPod is a pod that ends soon when it is told to: the first process of a
+// container that has just begun misses the signal while it sets up its own, and
+// is killed after the grace only.
 func testPod(name string, change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
-		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
+		Spec: corev1.PodSpec{NodeName: "n1", TerminationGracePeriodSeconds: new(int64(5)), Containers: []corev1.Container{{
 			Name: "c", Image: image.DemoV1,
 		}}},
 	}
