@@ -56,14 +56,15 @@ const leastFieldSet = 32
 
 // one returns the set that is equal to f and was seen first. Nobody may change it.
 func (s *fieldSets) one(f *metav1.FieldsV1) *metav1.FieldsV1 {
-	if f == nil || len(f.Raw) < leastFieldSet {
+	raw := f.GetRawBytes()
+	if len(raw) < leastFieldSet {
 		return f
 	}
-	h := maphash.Bytes(s.seed, f.Raw)
+	h := maphash.Bytes(s.seed, raw)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.sets[h].Value(); known != nil {
-		if bytes.Equal(known.Raw, f.Raw) {
+		if bytes.Equal(known.GetRawBytes(), raw) {
 			return known
 		}
 		return f // another one with this hash: as if nobody knew it

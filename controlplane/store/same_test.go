@@ -16,8 +16,8 @@ import (
 func managed(raw string) []metav1.ManagedFieldsEntry {
 	at := metav1.NewTime(time.Unix(1, 0))
 	return []metav1.ManagedFieldsEntry{
-		{Manager: "kubelet", Operation: "Update", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)}},
-		{Manager: "short", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}},
+		{Manager: "kubelet", Operation: "Update", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(raw)},
+		{Manager: "short", FieldsV1: metav1.NewFieldsV1("{}")},
 		{Manager: "none"},
 	}
 }
@@ -91,7 +91,7 @@ func fill(v reflect.Value, path string, all map[string]bool) {
 func TestFieldSetsForget(t *testing.T) {
 	s := &fieldSets{seed: maphash.MakeSeed(), sets: map[uint64]weak.Pointer[metav1.FieldsV1]{}}
 	for i := range 100 {
-		s.one(&metav1.FieldsV1{Raw: []byte(fmt.Sprintf("%040d", i))})
+		s.one(metav1.NewFieldsV1(fmt.Sprintf("%040d", i)))
 	}
 	for range 100 { // cleanups run some time after a collection
 		runtime.GC()

@@ -137,12 +137,6 @@ func withInstead(text, instead string) string {
 	return text + "; " + instead
 }
 
-// Knows says whether there is anything that Check could find of an object.
-func Knows(o any) bool {
-	t := reflect.TypeOf(o)
-	return t.Kind() == reflect.Pointer && nodes()[t.Elem()] != nil
-}
-
 // Check returns what an object, of a pointer to a type of k8s.io/api, sets and
 // this cluster does not honour, in the order of the types' fields. Objects of
 // kinds that are not in the table have none.
