@@ -214,7 +214,11 @@ func (h *helm) templateError(err error) error {
 			f.Column, _ = strconv.Atoi(at(last, 3))
 			f.Column++ // text/template counts bytes from 0
 		}
-		if f.Message = strings.TrimLeft(text[last[1]:], ">: "); src.packed {
+		f.Message = strings.TrimLeft(text[last[1]:], ">: ")
+		if n := len(places); f.Message == "" && n > 1 { // "...:7: unclosed action started at ...:3"
+			f.Message = strings.TrimSuffix(strings.Trim(text[places[n-2][1]:last[0]], ">: "), " started at")
+		}
+		if src.packed {
 			f.Message = at(last, 1) + ":" + at(last, 2) + ": " + f.Message
 		}
 		if first := places[0]; at(first, 1) != at(last, 1) {
