@@ -125,4 +125,3 @@ func Sync(path string) error {
 	}
 	return nil
 }
-
