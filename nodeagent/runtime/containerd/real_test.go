@@ -35,12 +35,15 @@ func TestReadoption(t *testing.T) {
 	ended, _ := n.container(t, r, func(s *runtime.Spec) { s.Command = []string{"/writ", "exit", "3", "bye"} })
 	conformance.Await(t, r, ended.PodUID, ended.ID, runtime.Exited)
 	dying, dyingLog := n.container(t, r, func(s *runtime.Spec) { s.Command = []string{"/writ", "last", "5"} })
+	// A program that does not yet wait for the signal would lose it, or die of it.
+	awaitLog(t, dyingLog, func(s string) bool { return strings.HasSuffix(s, "ready\n") })
 	stop()
 
 	// While no agent runs, one of the containers says its last words and ends.
-	// The first process of a namespace does not get a signal that it does not
-	// yet wait for: it is sent until it does.
-	for syscall.Kill(dying.Pid, syscall.SIGTERM) == nil {
+	if err := syscall.Kill(dying.Pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for syscall.Kill(dying.Pid, 0) == nil {
 		if time.Since(dying.StartedAt) > time.Minute {
 			t.Fatal("the container that was told to end runs on")
 		}
@@ -58,7 +61,7 @@ func TestReadoption(t *testing.T) {
 	if c := conformance.Await(t, r, dying.PodUID, dying.ID, runtime.Exited); c.ExitCode != 137 {
 		t.Errorf("the exit that nobody saw: %+v", c)
 	}
-	awaitLog(t, dyingLog, func(s string) bool { return strings.Count(s, "\n") == 5 })
+	awaitLog(t, dyingLog, func(s string) bool { return strings.Count(s, "\n") == 1+5 })
 	for _, c := range []runtime.Container{running, ended, dying} {
 		n.remove(t, r, c)
 	}

@@ -41,8 +41,11 @@ func main() {
 	case "print": // n lines, then wait
 		lines(args[0])
 		wait(syscall.SIGTERM)
-	case "last": // n lines once it is told to end, then it is killed
-		wait(syscall.SIGTERM)
+	case "last": // says that it can be told; n lines once it is; then it is killed
+		told := make(chan os.Signal, 1)
+		signal.Notify(told, syscall.SIGTERM)
+		fmt.Println("ready")
+		<-told
 		lines(args[0])
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		os.Exit(137) // the kernel keeps the first process of a namespace
