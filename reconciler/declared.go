@@ -105,6 +105,7 @@ func (e *evaluated) put(u *unit) {
 	}
 	e.objects += len(u.heads)
 	e.putReferences(u)
+	e.holdKeys(u)
 }
 
 func (e *evaluated) remove(path string) {
@@ -125,6 +126,7 @@ func (e *evaluated) remove(path string) {
 		e.use(h, -1)
 	}
 	e.objects -= len(u.heads)
+	e.holdKeys(u)
 }
 
 // at is a unit to look another up by.

@@ -51,6 +51,7 @@ type checked struct {
 	unknown  bool   // it has a kind that nobody knows
 	heads    []render.Head
 	facts    []*reference.Facts // of each, where there are any; nil: of none
+	keys     []string           // of each ConfigMap and Secret; nil: there are none
 
 	definitions []definition
 	findings    []v1alpha1.Finding

@@ -85,6 +85,12 @@ func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (
 			}
 			c.facts[i] = f
 		}
+		if keys := reference.Keys(m); keys != "" {
+			if c.keys == nil {
+				c.keys = make([]string, len(out.Manifests))
+			}
+			c.keys[i] = keys
+		}
 		if m.Resource.Custom != nil {
 			c.findings = append(c.findings, validate.Custom(ctx, m, j.kinds.rules(m.Resource))...)
 		} else {

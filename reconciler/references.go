@@ -5,12 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/policy"
 	"github.com/writ-os/writ/reconciler/reference"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/sortedset"
-	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 	schemavalidate "github.com/writ-os/writ/schema/validate"
 )
@@ -19,11 +17,11 @@ import (
 // they are made of another's at the cost of what differs.
 type references struct {
 	// wants are all references, by what they are to; open are those to what the
-	// tree does not declare.
-	wants, open *sortedset.Set[want]
-	joins       *sortedset.Set[join]       // by namespace
-	spaces      *sortedset.Set[neighbours] // by name
-	shifted     map[string]*shift          // namespaces whose space may not be of this tree
+	// tree does not declare, lacking those to what has no such key.
+	wants, open, lacking *sortedset.Set[want]
+	joins                *sortedset.Set[join]       // by namespace
+	spaces               *sortedset.Set[neighbours] // by name
+	shifted              map[string]*shift          // namespaces whose space may not be of this tree
 }
 
 // want is one reference of an object.
@@ -56,7 +54,7 @@ func newReferences() references {
 	byTarget := func(a, b want) bool {
 		return cmp.Or(compareRefs(a.to, b.to), strings.Compare(a.unit.Path, b.unit.Path), cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) < 0
 	}
-	return references{wants: sortedset.New(byTarget), open: sortedset.New(byTarget), shifted: map[string]*shift{},
+	return references{wants: sortedset.New(byTarget), open: sortedset.New(byTarget), lacking: sortedset.New(byTarget), shifted: map[string]*shift{},
 		joins: sortedset.New(func(a, b join) bool {
 			return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.unit.Path, b.unit.Path), cmp.Compare(a.at, b.at)) < 0
 		}),
@@ -64,7 +62,7 @@ func newReferences() references {
 }
 
 func (r *references) clone() references {
-	return references{wants: r.wants.Clone(), open: r.open.Clone(), joins: r.joins.Clone(), spaces: r.spaces.Clone(), shifted: map[string]*shift{}}
+	return references{wants: r.wants.Clone(), open: r.open.Clone(), lacking: r.lacking.Clone(), joins: r.joins.Clone(), spaces: r.spaces.Clone(), shifted: map[string]*shift{}}
 }
 
 // to yields the references to an object.
@@ -102,6 +100,7 @@ func (e *evaluated) putReferences(u *unit) {
 		if !e.declares(w.to) {
 			e.refs.open.Put(w)
 		}
+		e.holdKey(w)
 	}, func(j join) {
 		e.refs.joins.Put(j)
 		sh := e.refs.shift(j.namespace)
@@ -113,6 +112,7 @@ func (e *evaluated) removeReferences(u *unit) {
 	u.of(func(w want) {
 		e.refs.wants.Delete(w)
 		e.refs.open.Delete(w)
+		e.refs.lacking.Delete(w)
 	}, func(j join) {
 		e.refs.joins.Delete(j)
 		sh := e.refs.shift(j.namespace)
@@ -194,20 +194,6 @@ func (r *references) entries(namespace string) []reference.Entry {
 	return out
 }
 
-// cluster is what is asked of the cluster about references; nil: there is none.
-type cluster struct {
-	live       plan.Live
-	unreadable func(*schema.Resource) bool
-	listed     map[string][]schema.Object // what was listed, by kind and namespace
-}
-
-func (w *World) cluster() *cluster {
-	if w.Assumed {
-		return nil
-	}
-	return &cluster{w.Live, w.Unreadable, map[string][]schema.Object{}}
-}
-
 // speaksOf says which references of the tree lead nowhere, as its owner wants
 // them to be taken: refused, or warned of.
 func (ev *evaluation) speaksOf(c *cluster) (refused, warned []v1alpha1.Finding) {
@@ -237,6 +223,12 @@ func (ev *evaluation) speaksOf(c *cluster) (refused, warned []v1alpha1.Finding) 
 		f := w.need().Missing(w.head(), c != nil)
 		if len(refused)+len(warned) < maxMeant {
 			f.Hint = meant(w.to.Key.Name, ev.namesBeside(w.to))
+		}
+		tell(w.head(), f, c != nil)
+	}
+	for w, f := range ev.lacks(c, entries) {
+		if len(refused)+len(warned) >= maxMeant {
+			f.Hint = ""
 		}
 		tell(w.head(), f, c != nil)
 	}
@@ -283,18 +275,6 @@ func (e *evaluated) namesBeside(ref render.Ref) []string {
 // nobody who makes volumes for them.
 func classed(entries []reference.Entry, class string) bool {
 	return slices.ContainsFunc(entries, func(e reference.Entry) bool { return e.Facts.Class == class })
-}
-
-// has says whether an object is there, or cannot be seen.
-func (c *cluster) has(ref render.Ref) bool {
-	if c == nil {
-		return false
-	}
-	if c.unreadable != nil && c.unreadable(ref.Resource) {
-		return true
-	}
-	o, ok := c.live.Get(ref.Resource, ref.Key)
-	return ok && o.GetDeletionTimestamp() == nil
 }
 
 // meant is a hint at the name that was probably meant; "" where none is near.

@@ -4,10 +4,55 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/reference"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/schema"
 )
+
+// cluster is what is asked of the cluster about references; nil: there is none.
+type cluster struct {
+	live       plan.Live
+	unreadable func(*schema.Resource) bool
+	listed     map[string][]schema.Object // what was listed, by kind and namespace
+}
+
+func (w *World) cluster() *cluster {
+	if w.Assumed {
+		return nil
+	}
+	return &cluster{w.Live, w.Unreadable, map[string][]schema.Object{}}
+}
+
+// has says whether an object is there, or cannot be seen.
+func (c *cluster) has(ref render.Ref) bool {
+	if c == nil {
+		return false
+	}
+	if c.unreadable != nil && c.unreadable(ref.Resource) {
+		return true
+	}
+	o, ok := c.live.Get(ref.Resource, ref.Key)
+	return ok && o.GetDeletionTimestamp() == nil
+}
+
+// hasKey says whether the object that is there has a key, whoever has written it.
+func (c *cluster) hasKey(ref render.Ref, key string) bool {
+	if c == nil || c.unreadable != nil && c.unreadable(ref.Resource) {
+		return false
+	}
+	o, _ := c.live.Get(ref.Resource, ref.Key)
+	ok := false
+	switch o := o.(type) {
+	case *corev1.ConfigMap:
+		if _, ok = o.Data[key]; !ok {
+			_, ok = o.BinaryData[key]
+		}
+	case *corev1.Secret:
+		_, ok = o.Data[key]
+	}
+	return ok
+}
 
 // lister is a plan.Live that can say which objects there are of a kind.
 type lister interface {

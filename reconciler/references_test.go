@@ -29,6 +29,12 @@ spec:
 		return "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {selector: {app: web}, ports: [{name: p, port: 80, targetPort: " + port + "}]}\n"
 	}
 	lost := "apiVersion: v1\nkind: Service\nmetadata: {name: lost, namespace: shop}\nspec: {selector: {app: nobody}, ports: [{port: 80}]}\n"
+	reads := func(key string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: r, namespace: shop}\nspec: {containers: [{name: c, image: i, env: [{name: E, valueFrom: {configMapKeyRef: {name: conf, key: " + key + "}}}]}]}\n"
+	}
+	conf := func(keys string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: shop}\ndata: {" + keys + "}\n"
+	}
 	e := newEvaluator()
 	for _, tt := range []struct {
 		what string
@@ -45,6 +51,13 @@ spec:
 		{"one more", memTree{"d.yaml": web("web", "i:3"), "s.yaml": service("https"), "l.yaml": lost}, 2},
 		{"into one file", memTree{"d.yaml": web("web", "i:3"), "s.yaml": lost + "---\n" + service("https")}, 2},
 		{"a Service goes", memTree{"d.yaml": web("web", "i:3"), "s.yaml": lost}, 1},
+		{"a key is read", memTree{"c.yaml": conf("a: b"), "r.yaml": reads("a")}, 0},
+		{"the key has another name", memTree{"c.yaml": conf("aa: b"), "r.yaml": reads("a")}, 1},
+		{"another one is read", memTree{"c.yaml": conf("aa: b"), "r.yaml": reads("b")}, 1},
+		{"both follow", memTree{"c.yaml": conf("aa: b, c: d"), "r.yaml": reads("c")}, 0},
+		{"the ConfigMap moves", memTree{"other.yaml": conf("aa: b"), "r.yaml": reads("c")}, 1},
+		{"it goes", memTree{"r.yaml": reads("c")}, 1},
+		{"one that a program fills", memTree{"c.yaml": conf(""), "r.yaml": reads("c")}, 0},
 	} {
 		said := func(e *evaluator) []v1alpha1.Finding {
 			ev, err := e.evaluate(t.Context(), tt.tree, nil, render.Options{Open: Mask})

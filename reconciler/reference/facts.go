@@ -14,6 +14,7 @@ import (
 // Rules of findings of this package.
 const (
 	RuleMissing = "MissingReference" // an object that is not there
+	RuleKey     = "MissingKey"       // a key of a ConfigMap or a Secret that is not there
 	RulePort    = "MissingPort"      // a port that is not there
 	RuleNone    = "SelectsNothing"   // a selector of no pods
 )
@@ -33,6 +34,8 @@ type Need struct {
 	// Port of a Service that is meant, by name or by number; "": none.
 	Port   string
 	PortAt Place
+	// Keys of a ConfigMap or a Secret that are meant; none: whatever it has.
+	Keys []Key
 }
 
 // Pods are what an object makes pods of, or a Pod itself.

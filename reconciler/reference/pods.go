@@ -79,21 +79,22 @@ func (r *reader) told(c render.Value) {
 const noStart = "no pod can start without it"
 
 func (r *reader) volume(v render.Value, at string) {
-	r.source("ConfigMap", v.Get("configMap"), "name", at+".configMap")
-	r.source("Secret", v.Get("secret"), "secretName", at+".secret")
+	r.source("ConfigMap", v.Get("configMap"), "name", at+".configMap").items(v.Get("configMap"), at+".configMap")
+	r.source("Secret", v.Get("secret"), "secretName", at+".secret").items(v.Get("secret"), at+".secret")
 	r.need("PersistentVolumeClaim", r.namespace, v.Get("persistentVolumeClaim", "claimName"), at+".persistentVolumeClaim.claimName", noStart)
 	for i, s := range v.Get("projected", "sources").Items() {
 		at := fmt.Sprintf("%s.projected.sources[%d]", at, i)
-		r.source("ConfigMap", s.Get("configMap"), "name", at+".configMap")
-		r.source("Secret", s.Get("secret"), "name", at+".secret")
+		r.source("ConfigMap", s.Get("configMap"), "name", at+".configMap").items(s.Get("configMap"), at+".configMap")
+		r.source("Secret", s.Get("secret"), "name", at+".secret").items(s.Get("secret"), at+".secret")
 	}
 }
 
 func (r *reader) container(v render.Value, at string) {
 	for i, e := range v.Get("env").Items() {
 		at := fmt.Sprintf("%s.env[%d].valueFrom", at, i)
-		r.source("ConfigMap", e.Get("valueFrom", "configMapKeyRef"), "name", at+".configMapKeyRef")
-		r.source("Secret", e.Get("valueFrom", "secretKeyRef"), "name", at+".secretKeyRef")
+		cm, secret := e.Get("valueFrom", "configMapKeyRef"), e.Get("valueFrom", "secretKeyRef")
+		r.source("ConfigMap", cm, "name", at+".configMapKeyRef").key(cm, at+".configMapKeyRef")
+		r.source("Secret", secret, "name", at+".secretKeyRef").key(secret, at+".secretKeyRef")
 	}
 	for i, e := range v.Get("envFrom").Items() {
 		at := fmt.Sprintf("%s.envFrom[%d]", at, i)
@@ -104,8 +105,9 @@ func (r *reader) container(v render.Value, at string) {
 
 // source notes a ConfigMap or Secret that a pod reads, unless it starts
 // without.
-func (r *reader) source(kind string, v render.Value, key, at string) {
-	if v.Get("optional").Scalar() != "true" {
-		r.need(kind, r.namespace, v.Get(key), at+"."+key, noStart)
+func (r *reader) source(kind string, v render.Value, key, at string) *Need {
+	if v.Get("optional").Scalar() == "true" {
+		return nil
 	}
+	return r.need(kind, r.namespace, v.Get(key), at+"."+key, noStart)
 }
