@@ -105,7 +105,7 @@ Ask who wrote a field, where and when:      writ why deployment/web -n shop`,
 		c.GroupID = "commit"
 		cmd.AddCommand(c)
 	}
-	cmd.AddCommand(versionCommand(), demoCommand(), pauseCommand(), nodeCommand())
+	cmd.AddCommand(versionCommand(), manCommand(), demoCommand(), pauseCommand(), nodeCommand())
 	return cmd
 }
 
