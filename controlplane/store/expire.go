@@ -18,6 +18,8 @@ const (
 	countEvery  = 5 * time.Second
 	// expireBatch are deleted at once: others' writes come between.
 	expireBatch = 100
+	// Events that a small cluster keeps, and how many a Pod in a large one.
+	leastEvents, eventsPerPod = 5000, 2
 )
 
 // mortal is what decides on the end of an Event.
@@ -37,10 +39,11 @@ func (s *Store) expireLoop(ctx context.Context) error {
 	var last time.Time
 	for {
 		snap, now := s.Snapshot(events), time.Now()
+		most := s.mostEvents()
 		due := s.cfg.EventTTL > 0 && now.Sub(last) >= s.cfg.expireEvery
-		if due || snap.Len() > s.cfg.MaxEvents {
+		if due || snap.Len() > most {
 			last = now
-			old := expired(mortals(snap), now, s.cfg.EventTTL, s.cfg.MaxEvents)
+			old := expired(mortals(snap), now, s.cfg.EventTTL, most)
 			if err := s.expire(ctx, events, old); err != nil && ctx.Err() == nil {
 				s.log.Warn("old events stay for now", "err", err)
 			}
@@ -51,6 +54,14 @@ func (s *Store) expireLoop(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// mostEvents is how many Events there may be.
+func (s *Store) mostEvents() int {
+	if s.cfg.MaxEvents > 0 {
+		return s.cfg.MaxEvents
+	}
+	return max(leastEvents, eventsPerPod*s.Snapshot(schema.ResourceFor[*corev1.Pod]()).Len())
 }
 
 func mortals(snap Snapshot) []mortal {

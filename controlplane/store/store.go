@@ -56,14 +56,15 @@ type Config struct {
 	// MaxTxnBytes and MaxTxnWrites bound one Txn. Default 64 MiB, 65,536.
 	MaxTxnBytes, MaxTxnWrites int
 	// EventLog is how many events of each resource are kept for watches that
-	// resume, and EventAge for how long at most. Default 8,192, and 75 s as upstream:
+	// resume, and EventAge for how long at most. Default 4,096, and 75 s as upstream:
 	// they are most of what a busy server holds in memory.
 	EventLog int
 	EventAge time.Duration
 	// EventTTL is how long an Event is kept after it was seen last; 0 keeps it.
 	EventTTL time.Duration
 	// MaxEvents is how many Events are kept; the oldest go first, each namespace
-	// has the same share. Default 10,000, some 20 MB.
+	// has the same share. Default 5,000, some 10 MB, or two a Pod where there are
+	// more: what they take grows with the cluster, not with what happens to it.
 	MaxEvents int
 
 	expireEvery time.Duration // in tests
@@ -88,8 +89,7 @@ func (c Config) withDefaults() Config {
 	def(&c.EventAge, 75*time.Second)
 	num(&c.MaxTxnBytes, defaultMaxTxnBytes)
 	num(&c.MaxTxnWrites, defaultMaxTxnWrites)
-	num(&c.EventLog, 8192)
-	num(&c.MaxEvents, 10_000)
+	num(&c.EventLog, 4096)
 	def(&c.expireEvery, expireEvery)
 	if c.QuotaBytes == 0 {
 		c.QuotaBytes = 8 << 30

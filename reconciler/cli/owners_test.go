@@ -89,3 +89,17 @@ func TestStatusOfAll(t *testing.T) {
 		t.Errorf("the other repository counts where it was not asked for: %v", err)
 	}
 }
+
+// TestRenderedBy: an object of a chart says which file has the release.
+func TestRenderedBy(t *testing.T) {
+	inv := &v1alpha1.Inventory{Spec: v1alpha1.InventorySpec{Repository: "cluster", File: "shop.yaml"}}
+	o := originOf(inv, &v1alpha1.InventoryObject{Kind: "Deployment", Name: "web", File: "chart/templates/web.yaml", Line: 3})
+	var b strings.Builder
+	o.write(&b, Options{})
+	if text := b.String(); !strings.Contains(text, "declared in  chart/templates/web.yaml:3") || !strings.Contains(text, "rendered by  shop.yaml\n") {
+		t.Error(text)
+	}
+	if o := originOf(inv, &v1alpha1.InventoryObject{Kind: "Deployment", Name: "web", File: "shop.yaml", Line: 3}); o.Unit != "" {
+		t.Errorf("an object that is declared by itself is rendered by %s", o.Unit)
+	}
+}

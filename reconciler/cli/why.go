@@ -26,10 +26,13 @@ type origin struct {
 	Repository string `json:"repository"`
 	File       string `json:"file"`
 	Line       int    `json:"line"`
-	Commit     string `json:"commit"`
-	Author     string `json:"author"`
-	Time       string `json:"time"`
-	Message    string `json:"message,omitempty"`
+	// Unit is the file that the object was rendered from, where it is not declared
+	// by itself: of a HelmRelease, a kustomization, a CUE package.
+	Unit    string `json:"unit,omitempty"`
+	Commit  string `json:"commit"`
+	Author  string `json:"author"`
+	Time    string `json:"time"`
+	Message string `json:"message,omitempty"`
 
 	// Through are the objects between the one that was asked for and this one,
 	// which it was made of: a Pod, its ReplicaSet.
@@ -162,8 +165,8 @@ func originOf(inv *v1alpha1.Inventory, obj *v1alpha1.InventoryObject) origin {
 	key := schema.Key{Namespace: obj.Namespace, Name: obj.Name}
 	out := origin{Object: render.ObjectName(obj.Kind, key), Repository: inv.Spec.Repository, unit: inv.Spec.File,
 		File: inv.Spec.File, Line: obj.Line, Commit: inv.Spec.Commit, Author: inv.Spec.Author, Time: stamp(inv.Spec.Time.Time)}
-	if obj.File != "" {
-		out.File = obj.File
+	if obj.File != "" && obj.File != inv.Spec.File {
+		out.File, out.Unit = obj.File, inv.Spec.File
 	}
 	out.ref = render.Ref{Resource: &schema.Resource{Group: obj.Group, Version: obj.Version, Kind: obj.Kind, Namespaced: obj.Namespace != ""}, Key: key}
 	return out
@@ -325,6 +328,9 @@ func (o *origin) write(b *strings.Builder, opt Options) {
 		row("made", "%s", strings.Join(o.Through, ", made of "))
 	}
 	row("declared in", "%s:%d  (repository %s)", o.File, o.Line, o.Repository)
+	if o.Unit != "" {
+		row("rendered by", "%s", o.Unit)
+	}
 	row("since", "%s  %s  by %s, %s", short(o.Commit), o.Message, author(o.Author), o.Time)
 	if f := o.Field; f != nil {
 		f.write(row, opt)

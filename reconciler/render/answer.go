@@ -44,7 +44,7 @@ func (out *Rendered) leave(n *node) {
 		return
 	}
 	l.made++
-	l.w.text(out.namespace)
+	l.w.node(out.home)
 	l.w.uint(len(out.Findings))
 	l.w.node(n)
 }
@@ -92,16 +92,16 @@ func (a *answer) replay(base *Rendered, opened map[string]Opened) (*Rendered, er
 	r := newNodeReader(a.Nodes, maxValues)
 	done := 0
 	for range a.Made { // each takes bytes, and ends it when there are none
-		namespace, after := r.text(), min(r.uint(), maxFindings) // nobody sees more findings
+		home, after := r.node(0), min(r.uint(), maxFindings) // nobody sees more findings
 		n := r.child(0)
-		if r.err != nil || after < done || after > len(a.Findings) {
+		if home != nil && home.kind != stringNode || r.err != nil || after < done || after > len(a.Findings) {
 			return nil, errWire
 		}
 		out.Findings = append(out.Findings, a.Findings[done:after]...)
-		done, out.namespace = after, namespace
+		done, out.home = after, home
 		manifest(out, n, n.str("apiVersion"), n.str("kind"))
 	}
-	out.namespace = ""
+	out.home = nil
 	out.Findings = append(out.Findings, a.Findings[done:]...)
 	return out, nil
 }

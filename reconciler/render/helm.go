@@ -80,6 +80,7 @@ type helm struct {
 	contents map[string][]byte // by path in the repository
 	chart    *chart.Chart
 	values   valueSources
+	origins  *origins
 }
 
 func (h *helm) render() error {
@@ -120,9 +121,10 @@ func (h *helm) render() error {
 	if err != nil {
 		return err
 	}
-	before := h.out.namespace
-	h.out.namespace = h.r.namespace
-	defer func() { h.out.namespace = before }()
+	h.origins = newOrigins(h)
+	before := h.out.home
+	h.out.home = h.r.home
+	defer func() { h.out.home = before }()
 	if !h.r.skipCRDs {
 		h.definitions()
 	}
@@ -280,7 +282,7 @@ func (h *helm) manifests(made *executed, name string) {
 	lines := made.lines(h, name)
 	var bad Rendered
 	readYAML(&bad, src.file, []byte(made.text[name]), func(n *node) {
-		lines.place(n)
+		lines.place(n, nil)
 		if n.kind != mapNode || len(n.fields) == 0 {
 			identify(h.out, n)
 			return

@@ -55,6 +55,7 @@ func markTemplate(number int, name string, data []byte) []byte {
 		return data
 	}
 	var b strings.Builder
+	feeds := feedsOf(string(data))
 	names := make([]string, 0, len(trees))
 	for n := range trees {
 		names = append(names, n)
@@ -64,7 +65,7 @@ func markTemplate(number int, name string, data []byte) []byte {
 		if trees[n].Root == nil {
 			continue
 		}
-		markNode(trees[n].Root, number, string(data))
+		markNode(trees[n].Root, number, string(data), feeds)
 		if n != name {
 			fmt.Fprintf(&b, "{{define %q}}%s{{end}}", n, trees[n].Root)
 		}
@@ -75,30 +76,30 @@ func markTemplate(number int, name string, data []byte) []byte {
 	return []byte(b.String())
 }
 
-func markNode(n parse.Node, number int, data string) {
+func markNode(n parse.Node, number int, data string, feeds lineFeeds) {
 	switch n := n.(type) {
 	case *parse.ListNode:
 		if n == nil {
 			return
 		}
 		for _, c := range n.Nodes {
-			markNode(c, number, data)
+			markNode(c, number, data, feeds)
 		}
 	case *parse.IfNode:
-		markNode(n.List, number, data)
-		markNode(n.ElseList, number, data)
+		markNode(n.List, number, data, feeds)
+		markNode(n.ElseList, number, data, feeds)
 	case *parse.WithNode:
-		markNode(n.List, number, data)
-		markNode(n.ElseList, number, data)
+		markNode(n.List, number, data, feeds)
+		markNode(n.ElseList, number, data, feeds)
 	case *parse.RangeNode:
-		markNode(n.List, number, data)
-		markNode(n.ElseList, number, data)
+		markNode(n.List, number, data, feeds)
+		markNode(n.ElseList, number, data, feeds)
 	case *parse.TextNode:
 		at := int(n.Pos)
 		if at+len(n.Text) > len(data) || data[at:at+len(n.Text)] != string(n.Text) {
 			return
 		}
-		line := 1 + strings.Count(data[:at], "\n")
+		line := feeds.line(at)
 		var b strings.Builder
 		for i, part := range strings.SplitAfter(string(n.Text), "\n") {
 			if text, ok := strings.CutSuffix(part, "\n"); ok {
@@ -113,31 +114,17 @@ func markNode(n parse.Node, number int, data string) {
 
 // lineMap says where the lines of one output come from.
 type lineMap struct {
-	files []*token.File // by number of the template
-	data  []string      // content by number; "" for one in an archive
-	own   int           // number of the template itself
-	at    []linePlace   // by line of the output
-	text  []string
+	from *origins
+	own  int         // number of the template itself
+	at   []linePlace // by line of the output
+	text []string
 }
 
 type linePlace struct{ template, line int }
 
 // lines aligns the output of a template with its marked output.
 func (e *executed) lines(h *helm, name string) *lineMap {
-	m := &lineMap{text: strings.Split(e.text[name], "\n")}
-	for i, n := range templateNames(h.chart) {
-		src := h.source(n)
-		data := ""
-		if !src.packed {
-			data = string(h.contents[src.file])
-		}
-		f := token.NewFile(src.file, 0, len(data)+1)
-		f.SetLinesForContent([]byte(data))
-		m.files, m.data = append(m.files, f), append(m.data, data)
-		if n == name {
-			m.own = i
-		}
-	}
+	m := &lineMap{from: h.origins, text: strings.Split(e.text[name], "\n"), own: slices.Index(templateNames(h.chart), name)}
 	m.align(strings.Split(e.marked[name], "\n"))
 	return m
 }
@@ -180,30 +167,35 @@ func (m *lineMap) align(marked []string) {
 }
 
 // guess improves the places of lines whose line feed "{{-" has cut off: the
-// line of the template is between the marks before and after, and begins
-// alike.
+// line of the template is between the marks before and after, and begins alike.
 func (m *lineMap) guess(plain []string, places []linePlace, own []bool) {
 	before := linePlace{m.own, 0}
 	for i, p := range places {
-		if p.template == before.template && p.template < len(m.data) {
-			lines := strings.Split(m.data[p.template], "\n")
-			fits := func(n int) bool {
-				if n < 1 || n > len(lines) {
-					return false
-				}
-				head, _, _ := strings.Cut(lines[n-1], "{{")
-				head = strings.TrimSpace(head)
-				return head != "" && strings.HasPrefix(strings.TrimSpace(plain[i]), head)
-			}
-			for n := before.line + 1; n < p.line && (!own[i] || !fits(p.line)); n++ {
-				if fits(n) {
-					places[i] = linePlace{p.template, n}
-					break
-				}
-			}
+		if p.template < len(m.from.templates) && (!own[i] || !m.from.fits(p, plain[i])) {
+			places[i] = m.better(before, p, plain[i])
 		}
 		before = places[i]
 	}
+}
+
+// better is the line that begins as a line of the output does: one of those since
+// the line before, or the last of a template that is included.
+func (m *lineMap) better(before, p linePlace, text string) linePlace {
+	end := p.line
+	if end < before.line { // "range" goes round
+		end = before.line + nearRefs
+	}
+	for n := before.line + 1; p.template == before.template && n < end; n++ {
+		if at := (linePlace{p.template, n}); m.from.fits(at, text) {
+			return at
+		}
+	}
+	for _, at := range m.from.included(p) {
+		if m.from.fits(at, text) {
+			return at
+		}
+	}
+	return p
 }
 
 // pos is the place in the template of a place in the output.
@@ -212,16 +204,14 @@ func (m *lineMap) pos(line, column int) token.Pos {
 		line = len(m.at)
 	}
 	p := m.at[line-1]
-	if p.template >= len(m.files) {
+	if p.template >= len(m.from.templates) {
 		return token.NoPos
 	}
-	f, data := m.files[p.template], m.data[p.template]
-	starts := f.Lines()
-	if data == "" || p.line < 1 || p.line > len(starts) {
-		return f.Pos(0, token.NoRelPos)
+	t := &m.from.templates[p.template]
+	if t.data == "" || p.line < 1 || p.line > len(t.lines) || p.line > len(t.begin) {
+		return t.file.Pos(0, token.NoRelPos)
 	}
-	begin := starts[p.line-1]
-	rest, _, _ := strings.Cut(data[begin:], "\n")
+	begin, rest := t.begin[p.line-1], t.lines[p.line-1]
 	// What follows in the output begins the same in the template, unless the
 	// template computes it.
 	offset := len(rest) - len(strings.TrimLeft(rest, " "))
@@ -236,19 +226,27 @@ func (m *lineMap) pos(line, column int) token.Pos {
 			offset = i
 		}
 	}
-	return f.Pos(begin+offset, token.NoRelPos)
+	return t.file.Pos(begin+offset, token.NoRelPos)
 }
 
-// place moves an object from the output to the template.
-func (m *lineMap) place(n *node) {
+// place moves an object from the output to the template, and what is a value as it
+// stands to where the value is written. keys is the way to the node.
+func (m *lineMap) place(n *node, keys []string) {
+	value := m.from.of(m.at[min(max(n.pos.Line(), 1), len(m.at))-1], n, keys)
 	n.pos = m.pos(n.pos.Line(), n.pos.Column())
+	if value != nil {
+		n.pos = value.pos
+	}
 	for i := range n.fields {
 		f := &n.fields[i]
 		f.pos = m.pos(f.pos.Line(), f.pos.Column())
-		m.place(f.val)
+		if e := value.entry(f.key); e != nil {
+			f.pos = e.pos
+		}
+		m.place(f.val, append(keys, f.key))
 	}
-	for _, item := range n.items {
-		m.place(item)
+	for i, item := range n.items {
+		m.place(item, append(keys, strconv.Itoa(i)))
 	}
 }
 

@@ -18,6 +18,9 @@ const defaultNamespace = "default"
 
 // identify turns a value into manifests: one, or those of a List.
 func identify(out *Rendered, n *node) {
+	if out.home == nil && n.get("apiVersion") == nil && n.get("kind") == nil && others(n.pos.Filename()) {
+		return
+	}
 	if n.kind != mapNode {
 		f := at(n.pos, "MissingKind", "is no manifest: a manifest is a map with apiVersion and kind")
 		f.Hint = "if it is not meant for the cluster, list the file in " + ignoreFile
@@ -29,12 +32,12 @@ func identify(out *Rendered, n *node) {
 		expand(out, n, apiVersion, strings.TrimSuffix(kind, "List"))
 		return
 	}
-	if out.namespace == "" && !(out.unit != nil && out.unit.CUE()) { // charts and packages have their own ways
+	if out.home == nil && !(out.unit != nil && out.unit.CUE()) { // charts and packages have their own ways
 		substitute(out, n)
 		apiVersion, kind = n.str("apiVersion"), n.str("kind")
 	}
 	if isRelease(n) {
-		if out.namespace != "" {
+		if out.home != nil {
 			out.find(at(n.pos, "Forbidden", "a chart cannot declare a HelmRelease"))
 			return
 		}
@@ -88,9 +91,12 @@ func manifest(out *Rendered, n *node, apiVersion, kind string) {
 	}
 	key := schema.Key{Namespace: n.str("metadata", "namespace"), Name: n.str("metadata", "name")}
 	switch {
-	case r.Namespaced && key.Namespace == "" && out.namespace != "":
-		key.Namespace = out.namespace
-		n.get("metadata").setDefault("namespace", out.namespace)
+	case r.Namespaced && key.Namespace == "" && out.home != nil:
+		key.Namespace = out.home.text
+		if m := n.get("metadata"); m != nil && m.kind == mapNode {
+			m.remove("namespace")
+			m.fields = append(m.fields, field{"namespace", out.home.pos, out.home})
+		}
 	case r.Namespaced && key.Namespace == "":
 		key.Namespace = defaultNamespace
 	case !r.Namespaced && key.Namespace != "":

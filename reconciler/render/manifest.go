@@ -70,8 +70,8 @@ type Rendered struct {
 	// applied.
 	Warnings []v1alpha1.Finding
 
-	unit      *Unit  // that is being rendered; nil in none
-	namespace string // of objects that name none
+	unit *Unit // that is being rendered; nil in none
+	home *node // namespace of objects that name none; nil: not in a chart
 
 	sealed, masked bool
 	redact         []func([]v1alpha1.Finding) []v1alpha1.Finding

@@ -253,6 +253,7 @@ type releaseSpec struct {
 	node                  *node
 	file                  string
 	name, namespace       string
+	home                  *node // the namespace, where it is written
 	chart, hooks          string
 	kubeVersion           string
 	skipCRDs              bool
@@ -277,6 +278,10 @@ func readRelease(out *Rendered, n *node) *releaseSpec {
 	spec := n.get("spec")
 	if r.namespace == "" {
 		r.namespace = defaultNamespace
+	}
+	r.home = &node{kind: stringNode, pos: n.pos, text: r.namespace}
+	if at := n.get("metadata", "namespace"); at != nil {
+		r.home.pos = at.pos
 	}
 	if r.name == "" {
 		bad(n, "metadata.name", "Required", "metadata.name is required: it is the name of the release", "")
