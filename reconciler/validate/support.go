@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,7 +41,7 @@ func Typed(m *render.Manifest, o schema.Object, found []v1alpha1.Finding) (refus
 			o = DecodeApplied(m)
 		}
 		for _, err := range append(podErrors(o), kindErrors(m, o)...) {
-			if !said(append(found, refused...), err.Field) {
+			if known := append(found, refused...); !said(known, err.Field) && !follows(m, known, err.Field) {
 				refused = append(refused, fieldFinding(m, err))
 			}
 		}
@@ -91,6 +92,37 @@ func said(found []v1alpha1.Finding, path string) bool {
 	return false
 }
 
+// consequences are fields of which something is said for what is wrong with
+// another: the selector of a template that is missing, the port that a targetPort
+// is by default.
+var consequences = []struct {
+	field *regexp.Regexp
+	cause string
+}{
+	{regexp.MustCompile(`^spec\.template\.metadata\.labels$`), "spec.selector"},
+	{regexp.MustCompile(`^(spec\.ports\[\d+\])\.targetPort$`), "$1.port"},
+}
+
+// follows says whether what is said of a field is so only because of what has been
+// said of another. What the manifest itself has there is never left out, but for
+// what matches nothing because there is nothing to match.
+func follows(m *render.Manifest, found []v1alpha1.Finding, path string) bool {
+	for _, c := range consequences {
+		at := c.field.FindStringSubmatchIndex(path)
+		if at == nil {
+			continue
+		}
+		cause := string(c.field.ExpandString(nil, c.cause, path, at))
+		_, written := render.LocateValue(m.Expr(), path)
+		for i := range found {
+			if found[i].Field == cause && (cause == "spec.selector" || written == "") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // below says whether a path is another one or lies below it.
 func below(path, other string) bool {
 	rest, ok := strings.CutPrefix(path, other)
@@ -99,7 +131,7 @@ func below(path, other string) bool {
 
 // fieldFinding says an error of the API as a finding.
 func fieldFinding(m *render.Manifest, err *field.Error) v1alpha1.Finding {
-	f := v1alpha1.Finding{Field: err.Field, Rule: strings.TrimPrefix(string(err.Type), "FieldValue"), Message: err.Field + ": " + err.ErrorBody()}
+	f := v1alpha1.Finding{Field: err.Field, Rule: strings.TrimPrefix(string(err.Type), "FieldValue"), Message: sentence(err)}
 	locate(&f, m)
 	return f
 }

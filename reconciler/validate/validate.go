@@ -91,9 +91,14 @@ func Objects(heads []render.Head, exists func(namespace string) bool) []v1alpha1
 }
 
 func duplicate(h, first *render.Head) v1alpha1.Finding {
-	return v1alpha1.Finding{File: h.File, Line: h.Line, Column: h.Column, Object: h.Object(), Rule: "Duplicate",
+	f := v1alpha1.Finding{File: h.File, Line: h.Line, Column: h.Column, Object: h.Object(), Rule: "Duplicate",
 		Message: fmt.Sprintf("%s is already declared in %s:%d", h.Object(), first.File, first.Line),
 		Hint:    "remove one of the two"}
+	if h.File == first.File && h.Line == first.Line {
+		f.Message = h.Object() + " is rendered twice from here, by two releases or kustomizations"
+		f.Hint = "give each its own namespace or names (metadata.name of the HelmRelease, namePrefix of the kustomization), or remove one"
+	}
+	return f
 }
 
 // Everywhere says whether every cluster has the namespace.

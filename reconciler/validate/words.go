@@ -3,6 +3,7 @@ package validate
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -77,7 +78,30 @@ func words(err *field.Error) string {
 	if detail == "" {
 		return fmt.Sprintf("%s: %s", err.Type, value(err.BadValue))
 	}
+	if err.Type == field.ErrorTypeInvalid {
+		return detail + is(detail, err.BadValue)
+	}
 	return detail
+}
+
+// is adds the value to what is wrong with it, where that is short and not there
+// yet.
+func is(detail string, bad any) string {
+	switch v := reflect.ValueOf(bad); v.Kind() {
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int32, reflect.Int64, reflect.Float64:
+	case reflect.Pointer:
+		if v.IsNil() {
+			return ""
+		}
+		return is(detail, v.Elem().Interface())
+	default:
+		return ""
+	}
+	text := value(bad)
+	if len(text) > 80 || text == `""` || strings.Contains(detail, strings.Trim(text, `"`)) {
+		return ""
+	}
+	return ", is " + text
 }
 
 // value is a value in a message, no longer than a line.

@@ -21,7 +21,7 @@ func TestSentence(t *testing.T) {
 		{field.NotSupported(at, "C", []string{"A"}), `spec.x: must be "A", is "C"`},
 		{field.TooLong(nil, "", 3), "is longer than it may be: may not be more than 3 bytes"},
 		{field.Duplicate(at, "a"), `spec.x: is there twice: "a"`},
-		{field.Invalid(at, 7, "spec.x in body should be less than or equal to 5"), "spec.x: should be less than or equal to 5"},
+		{field.Invalid(at, 7, "spec.x in body should be less than or equal to 5"), "spec.x: should be less than or equal to 5, is 7"},
 	} {
 		if got := sentence(c.err); got != c.want {
 			t.Errorf("%v: %s, want %s", c.err, got, c.want)
