@@ -31,6 +31,9 @@ func (s *Store) compactLoop(ctx context.Context) error {
 			for _, sl := range s.keys.Load().slots {
 				if sl != nil {
 					sl.log.trim(now, s.cfg.EventAge)
+					if err := sl.log.pack(now); err != nil {
+						s.log.Error("events stay as they are in memory", "err", err)
+					}
 				}
 			}
 		case <-history.C:

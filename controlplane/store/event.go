@@ -30,6 +30,8 @@ type Event struct {
 	// Prev is the state before; nil for Added.
 	Prev *Item
 
+	packed *packed // in the log, in the place of Item and Prev
+
 	when   time.Time
 	at     schema.ResourceVersion // of the change, when that is not the item's
 	gone   atomic.Pointer[Item]
@@ -37,7 +39,12 @@ type Event struct {
 }
 
 // Version is the version of the change.
-func (e *Event) Version() schema.ResourceVersion { return max(e.at, e.Item.Version) }
+func (e *Event) Version() schema.ResourceVersion {
+	if e.packed != nil {
+		return e.at
+	}
+	return max(e.at, e.Item.Version)
+}
 
 // Gone is the state before with the version of the event: what a watcher whose
 // selector matches no longer gets as DELETED. nil for Added.
@@ -93,6 +100,9 @@ func (e *Event) frame(encoding int, t EventType, encode func() []byte) []byte {
 // forget drops what was encoded for watchers, who have it by now, and of states
 // that are no more. The state that is there now is forgotten with its table.
 func (e *Event) forget() {
+	if e.packed != nil {
+		return
+	}
 	for i := range e.frames {
 		for j := range e.frames[i] {
 			if e.frames[i][j].Load() != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 	"sync"
@@ -122,6 +123,14 @@ func (l *eventLog) drop(n int) {
 // between returns the events after one version and up to another, and up to
 // which version there are all.
 func (l *eventLog) between(from, to schema.ResourceVersion) ([]*Event, schema.ResourceVersion, error) {
+	events, through, err := l.part(from, to)
+	if err == nil {
+		events, err = unpacked(events)
+	}
+	return events, through, err
+}
+
+func (l *eventLog) part(from, to schema.ResourceVersion) ([]*Event, schema.ResourceVersion, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -203,6 +212,20 @@ func (l *eventLog) leave(w *Watch) {
 
 // take returns the next events of a watch, none when it has seen all.
 func (l *eventLog) take(w *Watch) ([]*Event, error) {
+	batch, err := l.next(w)
+	if err != nil {
+		return nil, err
+	}
+	if batch, err = unpacked(batch); err != nil { // it was encoded here: it decodes
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		w.err = fmt.Errorf("%w: %w", ErrExpired, err)
+		return nil, w.err
+	}
+	return batch, nil
+}
+
+func (l *eventLog) next(w *Watch) ([]*Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.pos < l.first {
