@@ -22,6 +22,7 @@ type pairWriter struct {
 	types *smd.Schema
 	buf   []byte
 	ok    bool // nothing was found of which this cannot be told
+	below int  // objects around the one that is compared
 }
 
 // The states of a value.
@@ -105,7 +106,9 @@ func (w *pairWriter) pair(t smd.TypeRef, a, b reflect.Value) {
 			w.leaf(a, b, true)
 			return
 		}
+		w.below++
 		w.fields(atom.Map, a, b)
+		w.below--
 	case goType.Kind() == reflect.Map && atom.Map != nil:
 		if atom.Map.ElementRelationship == smd.Atomic {
 			w.leaf(a, b, true)
@@ -208,6 +211,9 @@ func namedFields(t reflect.Type) []jsonField {
 	return out
 }
 
+// ownMeta is how deep the metadata of the object itself are.
+const ownMeta = 2
+
 func (w *pairWriter) fields(m *smd.Map, a, b reflect.Value) {
 	t := a
 	if !t.IsValid() {
@@ -229,7 +235,8 @@ func (w *pairWriter) fields(m *smd.Map, a, b reflect.Value) {
 			w.fields(m, fa, fb)
 			continue
 		}
-		if f.name == "managedFields" && t.Type() == reflect.TypeFor[metav1.ObjectMeta]() {
+		// Those of a template are fields as any other.
+		if f.name == "managedFields" && w.below == ownMeta && t.Type() == reflect.TypeFor[metav1.ObjectMeta]() {
 			w.buf = append(w.buf, state(fa)) // the new state has none yet
 			continue
 		}

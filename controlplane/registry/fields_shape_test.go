@@ -66,8 +66,12 @@ func TestShapesSayWhatTheManagerSays(t *testing.T) {
 // managers through several doors, what is remembered is what the field manager
 // of Kubernetes finds, times included.
 func TestUpdatesSayWhatTheManagerSays(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	for _, seed := range []uint64{rand.Uint64(), 9634509115726538797} { // the second has managedFields in a template
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { updatesSayWhatTheManagerSays(t, seed) })
+	}
+}
+
+func updatesSayWhatTheManagerSays(t *testing.T, seed uint64) {
 	f := newFieldManagers(slog.New(slog.DiscardHandler), nil)
 	hits, all := 0, 0
 	for n, r := range schema.Resources {
