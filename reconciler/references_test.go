@@ -29,6 +29,7 @@ spec:
 		return "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {selector: {app: web}, ports: [{name: p, port: 80, targetPort: " + port + "}]}\n"
 	}
 	lost := "apiVersion: v1\nkind: Service\nmetadata: {name: lost, namespace: shop}\nspec: {selector: {app: nobody}, ports: [{port: 80}]}\n"
+	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: shop}\nspec: {template: {metadata: {labels: {app: j}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n"
 	reads := func(key string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: r, namespace: shop}\nspec: {containers: [{name: c, image: i, env: [{name: E, valueFrom: {configMapKeyRef: {name: conf, key: " + key + "}}}]}]}\n"
 	}
@@ -51,6 +52,8 @@ spec:
 		{"one more", memTree{"d.yaml": web("web", "i:3"), "s.yaml": service("https"), "l.yaml": lost}, 2},
 		{"into one file", memTree{"d.yaml": web("web", "i:3"), "s.yaml": lost + "---\n" + service("https")}, 2},
 		{"a Service goes", memTree{"d.yaml": web("web", "i:3"), "s.yaml": lost}, 1},
+		{"nothing is selected", memTree{"a.yaml": web("web", "i:1"), "b.yaml": job, "l.yaml": lost}, 1},
+		{"objects change places", memTree{"a.yaml": job, "b.yaml": web("web", "i:1"), "l.yaml": lost}, 1},
 		{"a key is read", memTree{"c.yaml": conf("a: b"), "r.yaml": reads("a")}, 0},
 		{"the key has another name", memTree{"c.yaml": conf("aa: b"), "r.yaml": reads("a")}, 1},
 		{"another one is read", memTree{"c.yaml": conf("aa: b"), "r.yaml": reads("b")}, 1},

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,8 +30,14 @@ type Suspect struct {
 }
 
 // Space holds the objects of one namespace against each other: selectors
-// against the labels of pods, and ports against their names.
+// against the labels of pods, and ports against their names. What it says does not
+// depend on which files the objects are in.
 func Space(entries []Entry) []Suspect {
+	entries = slices.Clone(entries)
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		return cmp.Or(strings.Compare(a.Head.Resource.Kind, b.Head.Resource.Kind), strings.Compare(a.Head.Key.Name, b.Head.Key.Name),
+			strings.Compare(a.Head.Resource.Group, b.Head.Resource.Group))
+	})
 	s := &space{byLabel: map[string][]Entry{}, services: map[string]*Facts{}}
 	for _, e := range entries {
 		s.add(e)
