@@ -107,10 +107,15 @@ FUZZ     ?= .
 FUZZTIME ?= 30s
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME=30s each; FUZZ=./schema for those of a part
+fuzz: ## every fuzz target for FUZZTIME=30s each, from the corpus that is kept; FUZZ=./schema for those of a part
+	@mkdir -p "$$(go env GOCACHE)/fuzz" && tar -xzf ci/fuzz/corpus.tar.gz -C "$$(go env GOCACHE)/fuzz"
 	@set -e; for t in $$(grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' $(FUZZ) | sed -E 's,/[^/]+:func ,:,' | sort); do \
 		echo "== $$t"; go test -run '^$$' -fuzz "^$${t#*:}\$$" -fuzztime $(FUZZTIME) "./$${t%:*}"; \
 	done
+
+.PHONY: corpus
+corpus: ## keep what fuzzing has found interesting on this machine
+	tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$$(go env GOCACHE)/fuzz" -c "$$(go list -m)" | gzip -9n > ci/fuzz/corpus.tar.gz
 
 .PHONY: charts
 charts: bin/writ ## Helm 4 and Kustomize, as libraries, against the API server

@@ -11,12 +11,15 @@ import (
 // forgetEvery is how long an encoding is kept that nobody asks for.
 const forgetEvery = time.Minute
 
+// trimEvery is how often the events kept for watches are gone through.
+const trimEvery = 5 * time.Second
+
 // compactLoop drops what is older than CompactEvery: etcd's history, and the
 // events kept for watches, and encodings that nobody asks for.
 func (s *Store) compactLoop(ctx context.Context) error {
 	history := time.NewTicker(s.cfg.CompactEvery)
 	defer history.Stop()
-	events := time.NewTicker(s.cfg.EventAge / 4)
+	events := time.NewTicker(min(s.cfg.EventAge/4, trimEvery))
 	defer events.Stop()
 	encodings := time.NewTicker(forgetEvery)
 	defer encodings.Stop()

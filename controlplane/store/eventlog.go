@@ -83,8 +83,9 @@ func (l *eventLog) droppable(n int) int {
 }
 
 // frameAge is how long the encodings of an event are kept for watchers: they get
-// it in milliseconds, and whoever comes later encodes it again.
-const frameAge = 10 * time.Second
+// it in milliseconds, and whoever comes later encodes it again. Then the event is
+// packed.
+const frameAge = packAge
 
 // trim drops events that are older than an age, so that an idle resource does not
 // hold old objects for ever, and the encodings of those that stay.

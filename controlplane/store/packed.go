@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -10,7 +11,7 @@ import (
 
 // packAge is how old an event of the log is when it is packed: watchers have had
 // it long since, and only one that comes back after a pause asks for it again.
-const packAge = 10 * time.Second
+const packAge = 5 * time.Second
 
 // packed is an event as bytes: a fifth of the memory of the objects, in pieces
 // that nothing else lies between, so that their pages are given back when the
@@ -40,10 +41,11 @@ func (p *packer) item(it *Item) (packedItem, error) {
 	}
 	value, ok := p.values[it]
 	if !ok {
-		var err error
-		if value, err = encodeValue(it.Object); err != nil {
+		long, err := encodeValue(it.Object)
+		if err != nil {
 			return packedItem{}, fmt.Errorf("pack %v %v: %w", it.Resource, it.Key, err)
 		}
+		value = bytes.Clone(long) // encoders leave room behind
 		p.values[it] = value
 	}
 	return packedItem{value: value, version: it.Version}, nil
