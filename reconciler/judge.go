@@ -11,8 +11,10 @@ import (
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/sandbox"
 	"github.com/writ-os/writ/reconciler/validate"
+	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/podstandard"
 	"github.com/writ-os/writ/schema/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // judge is what units are held against besides the definitions of their kinds.
@@ -102,7 +104,14 @@ func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (
 		}
 	}
 	for i := range out.Manifests {
-		j.keys(&out.Manifests[i], c)
+		for _, f := range validate.Keys(&out.Manifests[i]) {
+			j.weigh(f, &out.Manifests[i].Head, c)
+		}
+	}
+	for _, f := range out.Plain {
+		h := headAt(c.heads, f)
+		f.Object = h.Object()
+		j.weigh(f, h, c)
 	}
 	c.findings, c.warnings = out.Redact(c.findings), out.Redact(c.warnings)
 	s := &seen{checked: c, json: json, open: j.policies.Open(out.Manifests)}
@@ -113,16 +122,25 @@ func check(ctx context.Context, scan *render.Scanned, u *render.Unit, j judge) (
 	return s, nil
 }
 
-// keys looks at what a manifest says to the cluster beside its fields.
-func (j judge) keys(m *render.Manifest, c *checked) {
-	for _, f := range validate.Keys(m) {
-		switch j.policies.Severity(f.Rule, &m.Head, policy.Refuse) {
-		case policy.Refuse:
-			c.findings = append(c.findings, f)
-		case policy.Warn:
-			c.warnings = append(c.warnings, f)
+// weigh takes a finding as the owner of the repository wants it to be taken.
+func (j judge) weigh(f v1alpha1.Finding, h *render.Head, c *checked) {
+	switch j.policies.Severity(f.Rule, h, policy.Refuse) {
+	case policy.Refuse:
+		c.findings = append(c.findings, f)
+	case policy.Warn:
+		c.warnings = append(c.warnings, f)
+	}
+}
+
+// headAt is the Secret that a finding is in.
+func headAt(heads []render.Head, f v1alpha1.Finding) *render.Head {
+	out := &render.Head{Ref: render.Ref{Resource: schema.ResourceFor[*corev1.Secret]()}, File: f.File}
+	for i := range heads {
+		if h := &heads[i]; h.File == f.File && h.Line <= f.Line && h.Line >= out.Line && h.Resource == out.Resource {
+			out = h
 		}
 	}
+	return out
 }
 
 // ask has the policies answer what is open of some units, in one turn.

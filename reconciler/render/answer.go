@@ -84,7 +84,7 @@ func (j *job) run() *answer {
 func (a *answer) replay(base *Rendered, opened map[string]Opened) (*Rendered, error) {
 	out := base.again()
 	for _, p := range a.Opened {
-		out.note(opened[p])
+		out.note(p, opened[p])
 	}
 	if a.Error != "" {
 		return out, errors.New(a.Error)

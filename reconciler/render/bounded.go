@@ -90,7 +90,7 @@ func run(base *Rendered, data []byte) (out *Rendered, err error) {
 
 // again is what was known before anything was rendered.
 func (out *Rendered) again() *Rendered {
-	return &Rendered{unit: out.unit, sealed: out.sealed, masked: out.masked, redact: out.redact}
+	return &Rendered{unit: out.unit, sealed: out.sealed, masked: out.masked, redact: out.redact, Plain: out.Plain}
 }
 
 // what names the unit in findings.

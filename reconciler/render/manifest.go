@@ -66,6 +66,9 @@ func ObjectName(kind string, key schema.Key) string { return kind + "/" + key.St
 type Rendered struct {
 	Manifests []Manifest
 	Findings  []v1alpha1.Finding
+	// Plain are values in plain text that the rules of sops in the tree say must be
+	// encrypted.
+	Plain []v1alpha1.Finding
 	// Warnings are what the author should know, and what keeps nothing from being
 	// applied.
 	Warnings []v1alpha1.Finding

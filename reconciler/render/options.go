@@ -38,6 +38,8 @@ type Options struct {
 	Sandbox *sandbox.Sandbox
 	// Memory remembers what a file refers to, from one Scan to the next.
 	Memory *Memory
+
+	creations *secret.Rules // of the tree
 }
 
 // hash is the part of a unit's hash that options change.
@@ -71,12 +73,15 @@ func (out *Rendered) open(path string, data []byte) Opened {
 	if u := out.unit; u != nil && u.opts != nil && u.opts.Open != nil {
 		o = u.opts.Open(path, data)
 	}
-	out.note(o)
+	out.note(path, o)
 	return o
 }
 
 // note says what an opened file means for the unit.
-func (out *Rendered) note(o Opened) {
+func (out *Rendered) note(path string, o Opened) {
+	if u := out.unit; !o.Sealed && u != nil && u.opts != nil {
+		out.Plain = append(out.Plain, u.opts.creations.Check(path, o.Data)...)
+	}
 	if o.Sealed {
 		out.sealed, out.masked = true, out.masked || o.Masked
 		out.redact = append(out.redact, o.Redact)

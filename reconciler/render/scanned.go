@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/writ-os/writ/reconciler/secret"
 	"github.com/writ-os/writ/reconciler/sortedset"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
@@ -29,6 +30,7 @@ type Scanned struct {
 	units    *sortedset.Set[*Unit] // by path; unbound
 	findings []v1alpha1.Finding
 	rules    []File // those that policies and health rules are made of, and more
+	sealing  string // hash of the rules of sops; "": there are none
 	reads    *reads
 
 	id, from uint64 // this, and what changed is told from; from may be 0
@@ -119,6 +121,7 @@ func (s *Scanned) follow(t Versioned, before *Scanned) (bool, error) {
 // patch makes the units of those of another version, from which only plain
 // files differ; false: charts are asked for.
 func (s *Scanned) patch(before *Scanned, diff []Difference) (bool, error) {
+	s.sealing, s.opts.creations = before.sealing, before.opts.creations
 	units, scanner := before.units, s.scanner(before.reads.ignored)
 	scanner.searches = before.reads.searches
 	var changed []string
@@ -180,6 +183,9 @@ func (s *Scanned) scan() (map[string][]release, error) {
 	}
 	scanner := s.scanner(ignored)
 	scanner.index = newIndex(s.tree, files)
+	if scanner.findings, err = s.creations(files); err != nil {
+		return nil, err
+	}
 	for _, b := range s.bad {
 		if matters(b, ignored) {
 			scanner.findings = append(scanner.findings, v1alpha1.Finding{File: b.Path, Rule: b.Rule, Message: b.Message})
@@ -207,10 +213,38 @@ func (s *Scanned) scanner(ignored ignores) *scanner {
 }
 
 func (s *Scanned) hash(unit string) string {
-	if s.extra == "" {
-		return unit
+	for _, more := range []string{s.extra, s.sealing} {
+		if more != "" {
+			unit += "+" + more
+		}
 	}
-	return unit + "+" + s.extra
+	return unit
+}
+
+// maxCreations bounds a file of rules for sops.
+const maxCreations = 1 << 20
+
+// creations reads the rules by which sops encrypts files, and says what is wrong
+// with them: a Secret in plain text that they are about is told of.
+func (s *Scanned) creations(files []File) ([]v1alpha1.Finding, error) {
+	found := map[string][]byte{}
+	var of []File
+	for _, f := range files {
+		if path.Base(f.Path) != secret.RulesFile || f.Mode.Type() != 0 || f.Size > maxCreations {
+			continue
+		}
+		data, err := f.read(maxCreations)
+		if err != nil {
+			return nil, err
+		}
+		found[f.Path], of = data, append(of, f)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	rules, findings := secret.ParseRules(found)
+	s.opts.creations, s.sealing = rules, hashFiles(of)
+	return findings, nil
 }
 
 // compare notes which units differ from those of another version.
@@ -323,7 +357,7 @@ func (r *reads) plain(diff []Difference) bool {
 	}
 	return !slices.ContainsFunc(diff, func(d Difference) bool {
 		name := path.Base(d.Path)
-		if name == chartFile || d.Path == ignoreFile || path.Ext(name) == ".cue" || slices.Contains(kustomizationFiles, name) || r.asked[d.Path] {
+		if name == chartFile || name == secret.RulesFile || d.Path == ignoreFile || path.Ext(name) == ".cue" || slices.Contains(kustomizationFiles, name) || r.asked[d.Path] {
 			return true
 		}
 		for dir := path.Dir(d.Path); ; dir = path.Dir(dir) {

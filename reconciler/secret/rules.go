@@ -133,7 +133,7 @@ func (c *creation) plain(name, from, field string, v *node) []v1alpha1.Finding {
 			continue
 		}
 		out = append(out, v1alpha1.Finding{File: name, Line: e.val.line, Column: e.val.column, Field: field + "." + e.key, Rule: RuleMustEncrypt,
-			Message: fmt.Sprintf("is in plain text, and the rule in line %d of %s says that it must be encrypted", c.line, from),
+			Message: fmt.Sprintf("%s.%s: is in plain text, and the rule in line %d of %s says that it must be encrypted", field, e.key, c.line, from),
 			Hint:    "sops encrypt -i " + name + "; whoever can read the repository knows the secret, so replace it too"})
 	}
 	return out
