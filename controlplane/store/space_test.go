@@ -5,8 +5,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"golang.org/x/sync/errgroup"
 )
 
 // What compaction frees is used again: the file is as large as what lives and the
@@ -49,5 +51,38 @@ func TestFreedSpaceIsUsedAgain(t *testing.T) {
 	written := int64(objects * turns * rounds * len(text))
 	if last := size(); last > early+early/4 || last > written/2 {
 		t.Errorf("the file grew from %d to %d MiB while %d were written", early>>20, last>>20, written>>20)
+	}
+}
+
+// A busy store does not keep history for as long as a quiet one: it is dropped
+// once there is more of it than anybody needs, and than there are objects.
+func TestMuchHistoryIsDroppedSoon(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 11,000 times")
+	}
+	s, _ := open(t, Config{CompactEvery: time.Hour}) // the loop looks every twelve minutes: here it is asked
+	var writers errgroup.Group
+	for w := range 16 {
+		writers.Go(func() error {
+			name := fmt.Sprint("c-", w)
+			last := create(configMap("default", name, ""))
+			for i := range historyMost/16 + 100 {
+				items, err := s.Txn(t.Context(), []Write{last})
+				if err != nil {
+					return err
+				}
+				last = Write{Resource: configMaps, Key: items[0].Key, Expect: items[0].Version, Object: configMap("default", name, fmt.Sprint(i))}
+			}
+			return nil
+		})
+	}
+	if err := writers.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if s.tooMuchHistory(s.etcd.KV().FirstRev() + historyMost) {
+		t.Error("little history is too much")
+	}
+	if mark := s.Version().Main(); !s.tooMuchHistory(mark) {
+		t.Errorf("%d revisions are not too much history for 16 objects", mark)
 	}
 }

@@ -46,7 +46,8 @@ type Config struct {
 	// idle CPU. Among members 60 ms, the same for all of them: ten are far more than
 	// a heartbeat takes between machines, and than a disk takes that is well.
 	Tick time.Duration
-	// CompactEvery is how often history older than that is dropped. Default 5 m.
+	// CompactEvery is how long history is kept, where there is not much of it.
+	// Default 5 m, as upstream.
 	CompactEvery time.Duration
 	// QuotaBytes is how much live data etcd may hold. Default 8 GiB.
 	QuotaBytes int64
