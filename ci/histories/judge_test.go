@@ -61,7 +61,7 @@ func name(r *schema.Resource, o schema.Object) string {
 
 // note keeps what happens at each revision of the store.
 func (w *world) note(r *schema.Resource) {
-	known := false
+	known, ending := false, map[string]bool{}
 	w.must(nil, w.reg.Cache().Subscribe(w.ctx, r, func(ev client.Event) {
 		rv, err := strconv.ParseUint(ev.Object.GetResourceVersion(), 10, 64)
 		if err != nil {
@@ -76,7 +76,9 @@ func (w *world) note(r *schema.Resource) {
 		if w.happened[main] == nil {
 			w.happened[main] = map[string]happening{}
 		}
-		w.happened[main][name(r, ev.Object)] = happening{ev.Type, ev.Object}
+		n := name(r, ev.Object)
+		w.happened[main][n] = happening{ev.Type, ev.Object, ending[n]}
+		ending[n] = ev.Type != client.Deleted && ev.Object.GetDeletionTimestamp() != nil
 	}))
 	w.mu.Lock()
 	known = true
@@ -85,8 +87,9 @@ func (w *world) note(r *schema.Resource) {
 
 // happening is what happened to one object.
 type happening struct {
-	what client.EventType
-	o    schema.Object
+	what   client.EventType
+	o      schema.Object
+	ending bool // its deletion had begun before
 }
 
 // action is it in the words of a plan.
@@ -94,7 +97,7 @@ func (h happening) action() string {
 	switch {
 	case h.what == client.Added:
 		return "create"
-	case h.what == client.Deleted, h.o.GetDeletionTimestamp() != nil:
+	case h.what == client.Deleted, h.o.GetDeletionTimestamp() != nil && !h.ending:
 		return "delete"
 	}
 	return "update"
