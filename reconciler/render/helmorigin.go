@@ -36,6 +36,12 @@ type chartTemplate struct {
 // has printed ends with: "{{- end }}" cuts those between off.
 const nearRefs = 8
 
+// maxLooked bounds how many references one field is held against, maxAmong how many
+// values of one ("*"), and maxMeantBy how many values the references of a template
+// may mean: a chart that nobody has written by hand must not cost more than it
+// renders.
+const maxLooked, maxAmong, maxMeantBy = 64, 500, 100_000
+
 func newOrigins(h *helm) *origins {
 	o := &origins{h: h, ends: map[string]linePlace{}}
 	for i, name := range templateNames(h.chart) {
@@ -65,7 +71,7 @@ func (o *origins) of(at linePlace, n *node, keys []string) *node {
 	t := &o.templates[at.template]
 	after, _ := slices.BinarySearchFunc(t.refs, at.line+1, func(r valueRef, line int) int { return r.line - line })
 	for i := after - 1; i >= 0; i-- {
-		if t.refs[i].line <= at.line-nearRefs {
+		if t.refs[i].line <= at.line-nearRefs || after-i > maxLooked {
 			return nil
 		}
 		whole := t.refs[i].line == at.line || named(t.refs[i].path, keys)
@@ -113,6 +119,9 @@ func named(value, keys []string) bool {
 // where toYaml prints a map, the end of the way to a field of the output is the
 // way to the value. whole says that the value itself may be meant.
 func among(values []*node, n *node, keys []string, whole bool) *node {
+	if len(values) > maxAmong {
+		return nil
+	}
 	var found *node
 	for _, v := range values {
 		for k := 0; k <= len(keys); k++ {
@@ -177,10 +186,11 @@ func (o *origins) read(t *chartTemplate, name string, src source) (ends map[stri
 		}
 		roots = append(roots, own)
 	}
+	left := maxMeantBy
 	for _, ref := range t.refs {
 		var all [][]*node
 		for _, root := range roots {
-			if found := root.match(ref.path); len(found) > 0 {
+			if found := root.match(ref.path, &left); len(found) > 0 {
 				all = append(all, found)
 			}
 		}
@@ -212,23 +222,22 @@ func (o *origins) defaults(template string, depth int) *node {
 	return nil
 }
 
-// match is descend where "*" stands for each part.
-func (n *node) match(path []string) []*node {
-	if n == nil || len(path) == 0 {
-		if n == nil {
-			return nil
-		}
+// match is descend where "*" stands for each part, as many as are left.
+func (n *node) match(path []string, left *int) (out []*node) {
+	switch {
+	case n == nil || *left <= 0:
+		return nil
+	case len(path) == 0:
+		*left--
 		return []*node{n}
+	case path[0] != "*":
+		return n.get(path[0]).match(path[1:], left)
 	}
-	if path[0] != "*" {
-		return n.get(path[0]).match(path[1:])
-	}
-	var out []*node
 	for _, item := range n.items {
-		out = append(out, item.match(path[1:])...)
+		out = append(out, item.match(path[1:], left)...)
 	}
 	for _, f := range n.fields {
-		out = append(out, f.val.match(path[1:])...)
+		out = append(out, f.val.match(path[1:], left)...)
 	}
 	return out
 }
