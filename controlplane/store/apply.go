@@ -194,16 +194,7 @@ func (s *Store) open(r *schema.Resource, key, value []byte) (schema.Object, erro
 	if err != nil {
 		return nil, fmt.Errorf("read stored %s: %w", r, err)
 	}
-	return s.decode(r, value)
-}
-
-// decode is decodeValue of an object that the copy keeps.
-func (s *Store) decode(r *schema.Resource, value []byte) (schema.Object, error) {
-	o, err := decodeValue(r, value)
-	if err == nil {
-		s.owners.share(o)
-	}
-	return o, err
+	return decodeValue(r, value)
 }
 
 // unknown notes the change of a key that is of no resource that is kept: one

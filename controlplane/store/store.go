@@ -127,8 +127,6 @@ type Store struct {
 	records atomic.Pointer[records]
 	room    roomGuard
 
-	owners ownerSets
-
 	changes  chan *change // of the keyspace, asked for
 	prepared chan *change // what has been read ahead for
 

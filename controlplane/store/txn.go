@@ -140,7 +140,7 @@ func (s *Store) encode(w Write, key string) (*pendingWrite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %v %v: %w", r, w.Key, err)
 	}
-	o, err := s.decode(r, value)
+	o, err := decodeValue(r, value)
 	if err != nil {
 		return nil, err
 	}
