@@ -57,7 +57,7 @@ type Config struct {
 	// MaxTxnBytes and MaxTxnWrites bound one Txn. Default 64 MiB, 65,536.
 	MaxTxnBytes, MaxTxnWrites int
 	// EventLog is how many events of each resource are kept for watches that
-	// resume, and EventAge for how long at most. Default 8,192, and 75 s as upstream:
+	// resume, and EventAge for how long at most. Default 4,096, and 75 s as upstream:
 	// they are most of what a busy server holds in memory.
 	EventLog int
 	EventAge time.Duration
@@ -90,7 +90,7 @@ func (c Config) withDefaults() Config {
 	def(&c.EventAge, 75*time.Second)
 	num(&c.MaxTxnBytes, defaultMaxTxnBytes)
 	num(&c.MaxTxnWrites, defaultMaxTxnWrites)
-	num(&c.EventLog, 8192)
+	num(&c.EventLog, 4096)
 	def(&c.expireEvery, expireEvery)
 	if c.QuotaBytes == 0 {
 		c.QuotaBytes = 8 << 30
