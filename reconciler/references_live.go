@@ -36,10 +36,14 @@ func (c *cluster) has(ref render.Ref) bool {
 	return ok && o.GetDeletionTimestamp() == nil
 }
 
-// hasKey says whether the object that is there has a key, whoever has written it.
+// hasKey says whether the object that is there has a key, whoever has written it,
+// or cannot be seen.
 func (c *cluster) hasKey(ref render.Ref, key string) bool {
-	if c == nil || c.unreadable != nil && c.unreadable(ref.Resource) {
+	if c == nil {
 		return false
+	}
+	if c.unreadable != nil && c.unreadable(ref.Resource) {
+		return true // nobody knows
 	}
 	o, _ := c.live.Get(ref.Resource, ref.Key)
 	ok := false

@@ -33,7 +33,10 @@ func manCommand() *cobra.Command {
 // built is when the commit was made that this binary is of; nil where that is not
 // known: then the pages have the date of $SOURCE_DATE_EPOCH, or of today.
 func built() *time.Time {
-	info, _ := debug.ReadBuildInfo()
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil
+	}
 	for _, s := range info.Settings {
 		if at, err := time.Parse(time.RFC3339, s.Value); s.Key == "vcs.time" && err == nil {
 			return &at
