@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/cmd/writ/cluster"
 	"github.com/writ-os/writ/controlplane/controllers/nodeipam"
 )
@@ -51,13 +52,8 @@ type target struct {
 func start(t *testing.T, with ...func(*cluster.Config)) *target {
 	t.Helper()
 	host := machine(t)
-	l, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	number := l.Addr().(*net.TCPAddr).Port
+	number := freeport.Port(t)
 	port := strconv.Itoa(number)
-	_ = l.Close()
 	log := slog.New(slog.DiscardHandler)
 	if testing.Verbose() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

@@ -106,10 +106,15 @@ func (g *clone) commit(files map[string]string) string {
 func (g *clone) push(token string) (string, bool) {
 	g.c.Helper()
 	out, err := g.tryGit(as(token, "push", "-q", "origin", "main")...)
-	if err != nil {
-		g.git("reset", "-q", "--hard", "HEAD~1")
+	if err == nil {
+		return out, true
 	}
-	return out, err == nil
+	if _, first := g.tryGit("rev-parse", "-q", "--verify", "HEAD~1"); first != nil {
+		g.git("update-ref", "-d", "HEAD")
+		return out, false
+	}
+	g.git("reset", "-q", "--hard", "HEAD~1")
+	return out, false
 }
 
 // declares pushes files and waits until they are in force.

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/cmd/writ/cluster"
 	"github.com/writ-os/writ/cmd/writ/member"
 	"github.com/writ-os/writ/controlplane/auth/identity"
@@ -62,7 +63,7 @@ const (
 // may read all and patch roles; one with every right of RBAC, which are not those
 // of Git.
 func TestTenant(t *testing.T) {
-	c := start(t, ofSeveral)
+	c := start(t, ofSeveral(t))
 	c.clone().declares(map[string]string{"shop.yaml": declared})
 	c.populate()
 	report(t, "a tenant: rights", c.forRights(c.bearer(tenantToken)))
@@ -76,18 +77,15 @@ func TestTenant(t *testing.T) {
 
 // ofSeveral makes a server the first of several, which keep the refs of Git in
 // the store.
-func ofSeveral(cfg *cluster.Config) {
-	l, err := net.Listen("tcp", net.JoinHostPort(cfg.NodeIP.String(), "0"))
-	if err != nil {
-		panic(err)
-	}
-	cfg.PeerAddress = l.Addr().String()
-	_ = l.Close()
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		panic(err)
-	}
-	if err := (&member.State{Name: cfg.NodeName}).Write(cfg.DataDir); err != nil {
-		panic(err)
+func ofSeveral(t *testing.T) func(*cluster.Config) {
+	return func(cfg *cluster.Config) {
+		cfg.PeerAddress = freeport.On(t, cfg.NodeIP.String())
+		if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+			panic(err)
+		}
+		if err := (&member.State{Name: cfg.NodeName}).Write(cfg.DataDir); err != nil {
+			panic(err)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -36,6 +35,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/cmd/writ/cluster"
 )
 
@@ -46,14 +46,7 @@ func start(t *testing.T) *rest.Config { return startWith(t, cluster.API{}) }
 func startWith(t *testing.T, api cluster.API) *rest.Config {
 	t.Helper()
 	dir := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := freeport.Local(t)
 	p := cluster.NewControlPlane(cluster.Config{DataDir: dir, Listen: addr, NodeName: "none", API: api, Version: "v1.36.4+writ", Log: slog.New(slog.DiscardHandler)})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

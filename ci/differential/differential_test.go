@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/writ-os/writ/ci/differential/exchange"
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/cmd/writ/cluster"
 	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/schema/podstandard"
@@ -124,12 +124,7 @@ func newServer(t *testing.T) exchange.Server { return startServer(t, t.TempDir()
 // startServer starts it on a data directory. It ends with the test.
 func startServer(t *testing.T, dir string) exchange.Server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
+	addr := freeport.Local(t)
 	p := cluster.NewControlPlane(cluster.Config{DataDir: dir, Listen: addr, NodeName: "none", Still: true,
 		// Upstream's server reads the data, and enforces no Pod Security Standard
 		// where a namespace says nothing.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/writ-os/writ/ci/freeport"
 )
 
 // host is the machine of the test as a guest sees it.
@@ -86,7 +87,7 @@ func (g *guest) nat(id string) string {
 // startOn turns the machine on. It is turned off with the test.
 func startOn(t *testing.T, disk string, network func(g *guest) []string, args ...string) *guest {
 	t.Helper()
-	g := &guest{t: t, api: freePort(t), web: freePort(t), console: filepath.Join(t.TempDir(), "console"), off: make(chan struct{}),
+	g := &guest{t: t, api: freeport.Port(t), web: freeport.Port(t), console: filepath.Join(t.TempDir(), "console"), off: make(chan struct{}),
 		http: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 			// Who answers on a port that the test has opened is the guest.
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
@@ -116,16 +117,6 @@ func startOn(t *testing.T, disk string, network func(g *guest) []string, args ..
 		}
 	})
 	return g
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // step prints how far the test is.

@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/cmd/writ/imagecmd"
 	"github.com/writ-os/writ/image/bundle"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -42,7 +43,7 @@ func TestJoin(t *testing.T) {
 	repo.write("readers.yaml", readers)
 	repo.publish("Begin with nothing that runs")
 
-	link, one, two := freePort(t), v.disk(t), v.disk(t)
+	link, one, two := freeport.Port(t), v.disk(t), v.disk(t)
 	kubeconfig := filepath.Join(t.TempDir(), "admin.kubeconfig")
 	node := writeNode(t, fmt.Sprintf("role: server\nunsignedImages: true\nnodeName: one\nnodeIP: %s\nrepository: {url: %q}\ntoken: %s\n", addressOne, repo.url+"/git/cluster.git", agentToken)+
 		network(fmt.Sprintf("match: {mac: %q}, dhcp: true", macHost), fmt.Sprintf("match: {mac: %q}, addresses: [%s/24]", macOne, addressOne)))

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/writ-os/writ/ci/freeport"
 )
 
 // network is what lies between members: a proxy before each of them, which
@@ -58,20 +60,9 @@ func (w *network) addDoor(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i, d := len(w.doors), &door{l: l, listen: freeAddr(t)}
+	i, d := len(w.doors), &door{l: l, listen: freeport.Local(t)}
 	w.doors = append(w.doors, d)
 	w.wg.Go(func() { w.accept(d, i) })
-}
-
-// freeAddr is one where nobody listens.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // member is the configuration of one member.

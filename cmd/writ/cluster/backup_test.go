@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/cmd/writ/member"
 )
 
@@ -24,7 +25,7 @@ import (
 // came later is not, and the store of before is kept; nobody but an administrator
 // gets a backup.
 func TestBackup(t *testing.T) {
-	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freePort(t), NodeName: "n", Still: true, Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freeport.Local(t), NodeName: "n", Still: true, Log: slog.New(slog.DiscardHandler)}
 	file := filepath.Join(t.TempDir(), "saved.db")
 	running(t, cfg, func() {
 		put(t, cfg, "before")

@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/cmd/writ/member"
 )
 
@@ -19,7 +20,7 @@ import (
 // that one can be had back with all that it had, though the data is of a newer
 // format now. The same version saves nothing.
 func TestBackupBeforeAnotherVersion(t *testing.T) {
-	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freePort(t), NodeName: "n", Still: true, Version: "v1", Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freeport.Local(t), NodeName: "n", Still: true, Version: "v1", Log: slog.New(slog.DiscardHandler)}
 	saved := func() []string {
 		t.Helper()
 		all, err := backups(cfg.file(backupsDir))
@@ -74,7 +75,7 @@ func TestBackupBeforeAnotherVersion(t *testing.T) {
 // What is saved has a bound, in number and by the room that is left, and the
 // format of data does not change without it.
 func TestBackupsAreBounded(t *testing.T) {
-	c := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freePort(t), NodeName: "n", Still: true, Version: "v0", Log: slog.New(slog.DiscardHandler)}
+	c := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freeport.Local(t), NodeName: "n", Still: true, Version: "v0", Log: slog.New(slog.DiscardHandler)}
 	running(t, c, func() { put(t, c, "x") })
 	dir := c.file(backupsDir)
 	from := c.Version

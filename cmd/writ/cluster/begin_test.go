@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/controlplane/auth/bootstrap"
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
@@ -100,7 +101,7 @@ const firstToken = "abcdef.0123456789abcdef"
 // made before it ran; the token is never made again.
 func TestBeginsPrepared(t *testing.T) {
 	var log bytes.Buffer
-	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freePort(t), NodeName: "n", FirstToken: firstToken, ExternalURL: "https://writ.example.com:443",
+	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freeport.Local(t), NodeName: "n", FirstToken: firstToken, ExternalURL: "https://writ.example.com:443",
 		Log: slog.New(slog.NewTextHandler(&log, nil))}
 	url := "https://" + cfg.Listen
 	ca, dir, admin := prepared(t, url)
@@ -180,7 +181,7 @@ func TestBeginsPrepared(t *testing.T) {
 // store writes it when it starts again, and one that begins without a token
 // never has one.
 func TestFirstTokenAfterAKill(t *testing.T) {
-	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freePort(t), NodeName: "n", Still: true, Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freeport.Local(t), NodeName: "n", Still: true, Log: slog.New(slog.DiscardHandler)}
 	secrets := func() (out []string) {
 		t.Helper()
 		admin, err := clientcmd.BuildConfigFromFlags("", cfg.AdminKubeconfig())

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/cmd/writ/member"
 	"github.com/writ-os/writ/controlplane/auth/pki"
 )
@@ -64,7 +65,7 @@ func backupHas(t *testing.T, p *ControlPlane, text string) bool {
 // plain, nor in a backup, nor is the key; servers that join are given it. With
 // none it is stored in plain again.
 func TestSecretsAreEncrypted(t *testing.T) {
-	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freePort(t), NodeName: "n", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freeport.Local(t), NodeName: "n", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	_, dir, admin := prepared(t, "https://"+cfg.Listen)
 	cfg.Authority = dir
 	kube, err := kubernetes.NewForConfig(admin)
@@ -135,7 +136,7 @@ func TestSecretsAreEncrypted(t *testing.T) {
 // The data of a version before stays in plain for a day, and is encrypted by the
 // first start after it.
 func TestSecretsOfBefore(t *testing.T) {
-	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freePort(t), NodeName: "n", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freeport.Local(t), NodeName: "n", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	_, dir, admin := prepared(t, "https://"+cfg.Listen)
 	cfg.Authority = dir
 	kube, err := kubernetes.NewForConfig(admin)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/controlplane/client"
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
@@ -40,7 +41,7 @@ func startGit(t *testing.T) *gitServer {
 	dir := t.TempDir()
 	s := &gitServer{T: t, dir: dir, clone: filepath.Join(dir, "clone")}
 	s.write(dir, "tokens.csv", tokens)
-	cfg := Config{DataDir: filepath.Join(dir, "data"), Listen: freePort(t), NodeName: "n", Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{DataDir: filepath.Join(dir, "data"), Listen: freeport.Local(t), NodeName: "n", Log: slog.New(slog.DiscardHandler)}
 	cfg.API.TokenFile = filepath.Join(dir, "tokens.csv")
 	if testing.Verbose() {
 		cfg.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

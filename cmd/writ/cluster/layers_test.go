@@ -15,12 +15,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/writ-os/writ/ci/freeport"
 )
 
 // Every answer that a server gives while it is stopped is true: what was
 // acknowledged is stored, what was refused is not, and nobody is told of raft.
 func TestStopUnderWrites(t *testing.T) {
-	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freePort(t), NodeName: "n", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freeport.Local(t), NodeName: "n", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	_, dir, admin := prepared(t, "https://"+cfg.Listen)
 	cfg.Authority = dir
 	admin.QPS = -1

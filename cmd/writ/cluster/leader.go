@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"crypto/tls"
 	"maps"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/writ-os/writ/controlplane/apiserver"
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
+	"github.com/writ-os/writ/controlplane/members"
 )
 
 // The server that leads serves Git and what forges call. Others pass such
@@ -40,21 +42,55 @@ func (p *ControlPlane) replicas() []apiserver.Mount {
 	return []apiserver.Mount{{Prefix: replicaPrefix + "/", Handler: serveReplica(p.remote, p.replica)}}
 }
 
+// Somebody leads soon: servers that just started or lost their leader elect one
+// within a second or two. Git does not try again by itself, so its requests wait.
+const (
+	leaderWait  = 10 * time.Second
+	leaderEvery = 100 * time.Millisecond
+)
+
 // atLeader serves by what this server has while it leads.
 func (p *ControlPlane) atLeader(of func(*repository) http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if git := p.git.Load(); git != nil {
-			of(git).ServeHTTP(w, r)
-			return
+		elsewhere := p.roll.Leader
+		if r.Header.Get(passedOn) != "" { // servers that disagree would pass it on for ever
+			elsewhere = nil
 		}
-		at, err := p.roll.Leader(r.Context())
-		if err != nil || r.Header.Get(passedOn) != "" {
+		git, at, err := awaitLeader(r.Context(), p.git.Load, elsewhere)
+		switch {
+		case git != nil:
+			of(git).ServeHTTP(w, r)
+		case err != nil:
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "no server leads now: try again", http.StatusServiceUnavailable)
-			return
+		default:
+			p.passOn(at).ServeHTTP(w, r)
 		}
-		p.passOn(at).ServeHTTP(w, r)
 	})
+}
+
+// awaitLeader is the repository of this server once it leads, or else the address
+// of the server that does.
+func awaitLeader(ctx context.Context, own func() *repository, elsewhere func(context.Context) (netip.AddrPort, error)) (*repository, netip.AddrPort, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaderWait)
+	defer cancel()
+	tick := time.NewTicker(leaderEvery)
+	defer tick.Stop()
+	for {
+		if git := own(); git != nil {
+			return git, netip.AddrPort{}, nil
+		}
+		if elsewhere != nil {
+			if at, err := elsewhere(ctx); err == nil {
+				return nil, at, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, netip.AddrPort{}, members.ErrNoLeader
+		case <-tick.C:
+		}
+	}
 }
 
 func (p *ControlPlane) passOn(at netip.AddrPort) http.Handler {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/controlplane/auth/identity"
 	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/controlplane/client"
@@ -44,7 +44,7 @@ func TestOperatorsFiles(t *testing.T) {
 		return path
 	}
 	authorization := file("authorization.yaml", []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: RBAC, name: rbac}]\n"))
-	cfg := Config{DataDir: filepath.Join(dir, "data"), Listen: freePort(t), NodeName: "n", Still: true, Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{DataDir: filepath.Join(dir, "data"), Listen: freeport.Local(t), NodeName: "n", Still: true, Log: slog.New(slog.DiscardHandler)}
 	cfg.API.ClientCAFile = file("ca.crt", people.CAPEM())
 	cfg.API.TLS = ServingFiles{CertFile: file("tls.crt", serving.CertPEM), KeyFile: file("tls.key", serving.KeyPEM)}
 	cfg.API.Authorization.File = authorization
@@ -93,15 +93,4 @@ func TestOperatorsFiles(t *testing.T) {
 	if len(p.followed) != 3 {
 		t.Errorf("%d files are followed, want 3", len(p.followed))
 	}
-}
-
-// freePort is an address that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

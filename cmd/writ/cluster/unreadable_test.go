@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/writ-os/writ/ci/freeport"
 )
 
 // encryptWith writes a configuration that encrypts Deployments by the first of
@@ -37,7 +39,7 @@ func encryptWith(t *testing.T, file string, keys ...string) {
 func TestStartWithAnotherKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	encryptWith(t, file, "k1")
-	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freePort(t), NodeName: "n", Log: slog.New(slog.NewTextHandler(io.Discard, nil)), API: API{EncryptionFile: file}}
+	cfg := Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: freeport.Local(t), NodeName: "n", Log: slog.New(slog.NewTextHandler(io.Discard, nil)), API: API{EncryptionFile: file}}
 	_, dir, admin := prepared(t, "https://"+cfg.Listen)
 	cfg.Authority = dir
 	kube, err := kubernetes.NewForConfig(admin)

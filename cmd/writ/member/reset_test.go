@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/writ-os/writ/ci/freeport"
 	"github.com/writ-os/writ/controlplane/auth/pki"
 	"github.com/writ-os/writ/controlplane/store"
 )
@@ -34,12 +34,7 @@ func startThree(t *testing.T) *three {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := l.Addr().String()
-		_ = l.Close()
+		at := freeport.Local(t)
 		name, dir := fmt.Sprintf("s%d", i+1), t.TempDir()
 		pair, err := authority.IssuePeer(pki.Serving{Name: name, Hosts: []string{"127.0.0.1"}})
 		if err != nil {
