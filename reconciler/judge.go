@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/writ-os/writ/reconciler/health"
 	"github.com/writ-os/writ/reconciler/policy"
 	"github.com/writ-os/writ/reconciler/reference"
@@ -14,7 +16,6 @@ import (
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/podstandard"
 	"github.com/writ-os/writ/schema/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // judge is what units are held against besides the definitions of their kinds.

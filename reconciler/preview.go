@@ -60,21 +60,29 @@ func (r *Reconciler) try(ctx context.Context, p *plan.Plan, ev *evaluation) erro
 	if err == nil && len(refused) == 0 && len(held) > 0 {
 		later := map[string]bool{}
 		whole := *p
-		whole.Ops = slices.DeleteFunc(slices.Clone(p.Ops), func(o plan.Op) bool {
-			return slices.ContainsFunc(held, func(h plan.Held) bool { return h.Ref == o.Ref && strings.HasPrefix(h.For, plan.Definition) })
-		})
+		unknown := map[render.Ref]bool{}
+		for _, h := range unserved(held) {
+			unknown[h.Ref] = true
+		}
+		whole.Ops = slices.DeleteFunc(slices.Clone(p.Ops), func(o plan.Op) bool { return unknown[o.Ref] })
 		for i := range held {
 			later[held[i].Ref.String()] = true
 		}
 		// What goes wrong otherwise may not when its turn has come.
 		refused, _ = tried(ctx, r.cfg.Client, &whole)
 		refused = slices.DeleteFunc(refused, func(f v1alpha1.Finding) bool { return !later[f.Object] || mayComeTrue(f) })
+		refused = append(refused, plan.OverQuota(p, unserved(held), r.cfg.Client.Cache())...)
 	}
 	if len(refused) > 0 {
 		ev.locate(ctx, refused)
 		p.Findings = refused
 	}
 	return err
+}
+
+// unserved are those that wait for the definition of their kind.
+func unserved(held []plan.Held) []plan.Held {
+	return slices.DeleteFunc(slices.Clone(held), func(h plan.Held) bool { return !strings.HasPrefix(h.For, plan.Definition) })
 }
 
 // mayComeTrue says whether a refusal is about an object that a controller makes

@@ -1,13 +1,14 @@
 package cluster
 
 import (
-	"github.com/writ-os/writ/nodeagent/volume"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/writ-os/writ/nodeagent/volume"
 )
 
 // One process holds a data directory; another is told who, and that it may
