@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/writ-os/writ/cmd/writ/cluster"
 	"github.com/writ-os/writ/cmd/writ/progress"
@@ -93,7 +93,8 @@ func endAll(ctx context.Context, steps *progress.Steps, dir string) error {
 			continue
 		}
 		steps.Start("process", fmt.Sprintf("stopping writ (pid %d)", pid))
-		if err := end(ctx, pid); err != nil {
+		holds := func() bool { now, err := cluster.Holder(dir, lock); return err == nil && now == pid }
+		if err := end(ctx, pid, endLimit, holds); err != nil {
 			steps.Fail("")
 			return err
 		}
@@ -103,25 +104,60 @@ func endAll(ctx context.Context, steps *progress.Steps, dir string) error {
 	return nil
 }
 
-// end asks a process to end, waits, and kills it if it takes too long.
-func end(ctx context.Context, pid int) error {
-	sig := syscall.SIGTERM
-	kill := time.Now().Add(endLimit)
-	for {
-		err := syscall.Kill(pid, sig)
-		if errors.Is(err, syscall.ESRCH) {
+// end asks a process to end, waits, and kills it when it takes longer than limit.
+// It holds the process by a descriptor (pidfd_open(2)): its number may be that of
+// another one when it is time to kill it. holds says whether the process is still
+// the one that is meant.
+func end(ctx context.Context, pid int, limit time.Duration, holds func() bool) error {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("stop writ (pid %d): %w", pid, err)
+	}
+	f := os.NewFile(uintptr(fd), "process")
+	defer f.Close()
+	if !holds() {
+		return nil
+	}
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+		err := unix.PidfdSendSignal(fd, sig, nil, 0)
+		if errors.Is(err, unix.ESRCH) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("stop writ (pid %d): %w", pid, err)
 		}
-		if sig = 0; time.Now().After(kill) {
-			sig = syscall.SIGKILL
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		if ended, err := awaitEnd(ctx, f, limit); ended || err != nil {
+			return err
 		}
 	}
+	return fmt.Errorf("stop writ (pid %d): it has not ended %v after it was killed: the kernel holds it, as for a disk that does not answer", pid, limit)
+}
+
+// awaitEnd waits until the process of a descriptor has ended, for a while.
+func awaitEnd(ctx context.Context, process *os.File, limit time.Duration) (ended bool, err error) {
+	if err := process.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		return false, fmt.Errorf("wait for process: %w", err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = process.SetReadDeadline(time.Now()) })()
+	raw, err := process.SyscallConn()
+	if err != nil {
+		return false, fmt.Errorf("wait for process: %w", err)
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		ended = n > 0 && err == nil
+		return ended
+	})
+	switch {
+	case ended:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return false, nil
+	}
+	return false, fmt.Errorf("wait for process: %w", err)
 }
