@@ -221,32 +221,6 @@ func (s *Scanned) hash(unit string) string {
 	return unit
 }
 
-// maxCreations bounds a file of rules for sops.
-const maxCreations = 1 << 20
-
-// creations reads the rules by which sops encrypts files, and says what is wrong
-// with them: a Secret in plain text that they are about is told of.
-func (s *Scanned) creations(files []File) ([]v1alpha1.Finding, error) {
-	found := map[string][]byte{}
-	var of []File
-	for _, f := range files {
-		if path.Base(f.Path) != secret.RulesFile || f.Mode.Type() != 0 || f.Size > maxCreations {
-			continue
-		}
-		data, err := f.read(maxCreations)
-		if err != nil {
-			return nil, err
-		}
-		found[f.Path], of = data, append(of, f)
-	}
-	if len(found) == 0 {
-		return nil, nil
-	}
-	rules, findings := secret.ParseRules(found)
-	s.opts.creations, s.sealing = rules, hashFiles(of)
-	return findings, nil
-}
-
 // compare notes which units differ from those of another version.
 func (s *Scanned) compare(before *Scanned) {
 	if before == nil {
