@@ -13,6 +13,7 @@ import (
 	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/defaults"
 	"github.com/writ-os/writ/schema/kind/core"
+	"github.com/writ-os/writ/schema/podstandard"
 )
 
 // withClaims is the template of the pods of an object as they are made: those of
@@ -48,6 +49,15 @@ func podErrors(o schema.Object) field.ErrorList {
 		errs = append(errs, core.TemplateErrors(withClaims(set, &set.Spec.Template), field.NewPath("spec", "template"))...)
 	}
 	return errs
+}
+
+// spaceErrors are what admission has against the labels of a namespace: a level
+// of Pod Security that nobody knows enforces the strictest one.
+func spaceErrors(o schema.Object) field.ErrorList {
+	if ns, ok := o.(*corev1.Namespace); ok {
+		return podstandard.LabelErrors(ns.Labels)
+	}
+	return nil
 }
 
 // containerErrors find what cannot start.

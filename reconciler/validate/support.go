@@ -40,7 +40,7 @@ func Typed(m *render.Manifest, o schema.Object, found []v1alpha1.Finding) (refus
 		if len(accepted.names) > 0 { // of what is left out the API is not asked
 			o = DecodeApplied(m)
 		}
-		for _, err := range append(podErrors(o), kindErrors(m, o)...) {
+		for _, err := range slices.Concat(podErrors(o), spaceErrors(o), kindErrors(m, o)) {
 			if known := append(found, refused...); !said(known, err.Field) && !follows(m, known, err.Field) {
 				refused = append(refused, fieldFinding(m, err))
 			}

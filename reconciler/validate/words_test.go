@@ -55,3 +55,39 @@ spec:
 		}
 	}
 }
+
+// TestLevels: a level or a version of Pod Security that nobody knows is found at
+// its label.
+func TestLevels(t *testing.T) {
+	const spaces = `apiVersion: v1
+kind: Namespace
+metadata:
+  name: a
+  labels:
+    pod-security.kubernetes.io/enforce: strict
+    pod-security.kubernetes.io/warn: baseline
+    pod-security.kubernetes.io/warn-version: v1.x
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: b
+  labels: {pod-security.kubernetes.io/enforce: privileged, pod-security.kubernetes.io/enforce-version: v1.30}
+`
+	want := map[int]string{
+		6: `metadata.labels[pod-security.kubernetes.io/enforce]: must be one of privileged, baseline, restricted`,
+		8: `metadata.labels[pod-security.kubernetes.io/warn-version]: must be "latest" or "v1.x"`,
+	}
+	ms, got := manifests(t, spaces), map[int]string{}
+	for i := range ms {
+		refused, _ := Typed(&ms[i], Decode(&ms[i]), Manifest(&ms[i]))
+		for _, f := range refused {
+			got[f.Line] = f.Message
+		}
+	}
+	for line := range 20 {
+		if got[line] != want[line] {
+			t.Errorf("line %d: %q, want %q", line, got[line], want[line])
+		}
+	}
+}

@@ -91,6 +91,13 @@ func (j *Judge) Policy(labels map[string]string) (api.Policy, field.ErrorList) {
 	return api.PolicyToEvaluate(labels, j.cfg.Defaults)
 }
 
+// LabelErrors is what is wrong with the labels of a namespace by itself: levels and
+// versions that nobody can read.
+func LabelErrors(labels map[string]string) field.ErrorList {
+	_, errs := api.PolicyToEvaluate(labels, api.Policy{})
+	return errs
+}
+
 // ExemptNamespace says whether nothing applies in a namespace.
 func (j *Judge) ExemptNamespace(name string) bool { return slices.Contains(j.cfg.Namespaces, name) }
 
