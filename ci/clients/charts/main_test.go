@@ -2,6 +2,7 @@ package charts
 
 import (
 	"bytes"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +12,6 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/writ-os/writ/ci/freeport"
 )
 
 // server runs the API alone, as a process, and returns the file of its
@@ -28,7 +27,7 @@ func server(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	var log bytes.Buffer
-	cmd := exec.Command(bin, "server", "--api-only", "--no-agent", "--data-dir", dir, "--listen", freeport.Local(t), "--node-name", "none")
+	cmd := exec.Command(bin, "server", "--api-only", "--no-agent", "--data-dir", dir, "--listen", free(t), "--node-name", "none")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -53,6 +52,18 @@ func server(t *testing.T) string {
 		return err == nil
 	})
 	return kubeconfig
+}
+
+// free is an address that was free a moment ago. This module has no part of the
+// other one, whose tests draw such ports with more care (ci/freeport).
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // eventually polls; what it waits for comes from another process.
