@@ -75,7 +75,7 @@ func ending(a *registry.Attributes) bool {
 			return true
 		}
 	}
-	if a.Resource.Custom == nil {
+	if schema.ByGVR(a.Resource.GVR()) != nil { // the row that the store keeps says nothing of a definition
 		return false
 	}
 	def, ok := client.Cached[*apiextensionsv1.CustomResourceDefinition](a.Cluster, schema.Key{Name: a.Resource.Plural + "." + a.Resource.Group})

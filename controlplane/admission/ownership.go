@@ -87,8 +87,8 @@ func scaled(a *registry.Attributes, stored schema.Object, scale *autoscalingv1.S
 		return nil, err
 	}
 	steps := []any{"spec", "replicas"}
-	if a.Resource.Custom != nil {
-		spec, _, _ := a.Resource.Custom.ScalePaths()
+	if a.Request != nil && a.Request.Custom != nil { // the row that the store keeps has no paths
+		spec, _, _ := a.Request.Custom.ScalePaths()
 		steps = nil
 		for _, s := range strings.Split(strings.TrimPrefix(spec, "."), ".") {
 			steps = append(steps, s)
