@@ -188,7 +188,7 @@ versus: upstream bin/writ ## this API server and upstream's, measured side by si
 .PHONY: bench
 bench: bin/writ ## the targets of the design beside the recorded peers
 	go run ./ci/bench
-	go test -count=1 -run TestLoad -v ./reconciler/page
+	WRIT_BENCH=1 go test -count=1 -run TestLoad -v ./reconciler/page
 
 .PHONY: soak
 soak: bin/writ ## 259 commits that roll pods of 200 simulated nodes: what grows; COMMITS=n for less, profiles in bin/soak
