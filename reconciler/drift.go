@@ -14,6 +14,7 @@ import (
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/reconciler/render"
 	"github.com/writ-os/writ/reconciler/report"
+	"github.com/writ-os/writ/schema"
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
@@ -40,24 +41,59 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 		clear(r.dirty)
 		return r.leftovers(ctx, p, back)
 	}
-	ops := r.drifted(p, waited, time.Now())
-	out, err := apply.Do(ctx, r.cfg.Client, p, ops...)
-	var refused *apply.Refused
-	switch {
-	case errors.As(err, &refused):
-		return fmt.Errorf("put back: %s", Text(refused.Findings[0]))
-	case err != nil:
+	out, stuck, err := r.store(ctx, p, waited)
+	if err != nil {
 		return err
 	}
 	r.remember(p, out)
 	clear(r.dirty)
+	for i := range stuck {
+		r.dirty[stuck[i].Ref] = true
+	}
 	r.anew(p)
 	for i := range p.Ops {
 		if waited[p.Ops[i].Ref] == "" {
 			r.healed(ctx, &p.Ops[i], out[i])
 		}
 	}
-	return r.leftovers(ctx, p, back)
+	if err := r.leftovers(ctx, p, back); err != nil {
+		return err
+	}
+	if len(stuck) > 0 {
+		return fmt.Errorf("put back: %s", Text(stuck[0].why))
+	}
+	return nil
+}
+
+// refusedOp is an object that the server does not take back, and why.
+type refusedOp struct {
+	render.Ref
+	why v1alpha1.Finding
+}
+
+// store writes what is put back. What the server refuses of it is left out of
+// the plan and returned: one object that a quota has no room for must not keep
+// the others away.
+func (r *Reconciler) store(ctx context.Context, p *plan.Plan, waited map[render.Ref]string) (out []schema.Object, stuck []refusedOp, err error) {
+	for len(p.Ops) > 0 {
+		out, err = apply.Do(ctx, r.cfg.Client, p, r.drifted(p, waited, time.Now())...)
+		var refused *apply.Refused
+		if !errors.As(err, &refused) {
+			return out, stuck, err
+		}
+		n := len(stuck)
+		p.Ops = slices.DeleteFunc(p.Ops, func(o plan.Op) bool {
+			i := slices.IndexFunc(refused.Findings, func(f v1alpha1.Finding) bool { return f.Object == o.Ref.String() })
+			if i >= 0 {
+				stuck = append(stuck, refusedOp{o.Ref, refused.Findings[i]})
+			}
+			return i >= 0
+		})
+		if len(stuck) == n { // it is of no single object
+			return nil, nil, fmt.Errorf("put back: %s", Text(refused.Findings[0]))
+		}
+	}
+	return nil, stuck, nil
 }
 
 // maxDrifted is how many objects a Repository names that have drifted.

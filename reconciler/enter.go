@@ -60,6 +60,7 @@ func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Pl
 	if err := r.watch.await(ctx, p.Elsewhere); err != nil {
 		return err
 	}
+	r.missed()
 	r.shadowed.Store(p.Shadowed > 0)
 	r.metrics.declared.Set(float64(p.Declared))
 	if !again {
@@ -136,6 +137,17 @@ func (r *Reconciler) hold(held []plan.Held) {
 	clear(r.held)
 	for i := range held {
 		r.held[held[i].Ref] = held[i].For
+	}
+}
+
+// missed has what waits looked at once more: what it waits for may have become
+// healthy before it was followed, and nothing happens to it any more. What waits
+// for a definition is planned again when the server has read that.
+func (r *Reconciler) missed() {
+	for ref, why := range r.held {
+		if !unserved(ref, why) {
+			r.dirty[ref] = true
+		}
 	}
 }
 

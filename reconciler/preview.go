@@ -61,7 +61,8 @@ func (r *Reconciler) try(ctx context.Context, p *plan.Plan, ev *evaluation) erro
 		later := map[string]bool{}
 		whole := *p
 		unknown := map[render.Ref]bool{}
-		for _, h := range unserved(held) {
+		of := ofUnserved(held)
+		for _, h := range of {
 			unknown[h.Ref] = true
 		}
 		whole.Ops = slices.DeleteFunc(slices.Clone(p.Ops), func(o plan.Op) bool { return unknown[o.Ref] })
@@ -71,7 +72,7 @@ func (r *Reconciler) try(ctx context.Context, p *plan.Plan, ev *evaluation) erro
 		// What goes wrong otherwise may not when its turn has come.
 		refused, _ = tried(ctx, r.cfg.Client, &whole)
 		refused = slices.DeleteFunc(refused, func(f v1alpha1.Finding) bool { return !later[f.Object] || mayComeTrue(f) })
-		refused = append(refused, plan.OverQuota(p, unserved(held), r.cfg.Client.Cache())...)
+		refused = append(refused, plan.OverQuota(p, of, r.cfg.Client.Cache())...)
 	}
 	if len(refused) > 0 {
 		ev.locate(ctx, refused)
@@ -80,9 +81,14 @@ func (r *Reconciler) try(ctx context.Context, p *plan.Plan, ev *evaluation) erro
 	return err
 }
 
-// unserved are those that wait for the definition of their kind.
-func unserved(held []plan.Held) []plan.Held {
-	return slices.DeleteFunc(slices.Clone(held), func(h plan.Held) bool { return !strings.HasPrefix(h.For, plan.Definition) })
+// unserved says whether an object waits for the definition of its own kind.
+func unserved(ref render.Ref, why string) bool {
+	return ref.Resource.Custom != nil && strings.HasPrefix(why, plan.Definition)
+}
+
+// ofUnserved are those that wait for it.
+func ofUnserved(held []plan.Held) []plan.Held {
+	return slices.DeleteFunc(slices.Clone(held), func(h plan.Held) bool { return !unserved(h.Ref, h.For) })
 }
 
 // mayComeTrue says whether a refusal is about an object that a controller makes

@@ -37,7 +37,7 @@ type player struct {
 	denied  error // of the last live change
 	pushed  int
 	before  snapshot // the last push
-	drifted int
+	touched bool     // somebody else has changed something since
 }
 
 // settled is how long a cluster gets to come to rest.
@@ -74,7 +74,8 @@ func (p *player) do(args []string) error {
 	switch args[0] {
 	case "push": // push TREE [message]
 		return p.push(p.trees[args[1]], strings.ReplaceAll(rest(2), `\n`, "\n"))
-	case "as": // as WHO create FILE | apply FILE | patch KIND KEY JSON | delete KIND KEY
+	case "as": // as WHO create FILE | apply FILE | patch KIND KEY JSON | scale KIND KEY N | delete KIND KEY
+		p.touched = true
 		p.denied = p.live(args[1], args[2], args[3:])
 		synctest.Wait()
 		return p.rest()
@@ -183,6 +184,9 @@ func (p *player) live(who, verb string, args []string) error {
 		return c.Delete(ctx, p.kind(args[0]), schema.ParseKey(args[1]), client.DeleteOptions{Propagation: metav1.DeletePropagationBackground})
 	case "patch":
 		_, err := c.Patch(ctx, p.kind(args[0]), schema.ParseKey(args[1]), types.MergePatchType, []byte(strings.Join(args[2:], " ")), client.WriteOptions{})
+		return err
+	case "scale":
+		_, err := c.Patch(ctx, p.kind(args[0]), schema.ParseKey(args[1]), types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%s}}`, args[2]), client.WriteOptions{Subresource: "scale"})
 		return err
 	case "create", "apply":
 		data := []byte(p.files[args[0]])

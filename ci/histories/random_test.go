@@ -72,7 +72,7 @@ func oneRandom(t *testing.T, seed uint64) *history {
 	if shrink(t, h, err) {
 		t.Errorf("go test ./ci/histories -run TestRandom -seed %d\n%v\n\nas short as it gets:\n%s", seed, err, txtar.Format(h.archive()))
 	} else {
-		t.Errorf("go test ./ci/histories -run TestRandom -seed %d\n%v\n\nplayed again it does not fail so", seed, err)
+		t.Errorf("go test ./ci/histories -run TestRandom -seed %d\n%v\n\nplayed again it does not fail so:\n%s", seed, err, txtar.Format(h.archive()))
 	}
 	return h
 }
@@ -85,6 +85,7 @@ type history struct {
 	files  map[string]string
 
 	things          []*thing
+	notes           []string
 	state           map[string]*declared
 	pushes, refused int
 }
@@ -96,7 +97,11 @@ type declared struct {
 }
 
 func newHistory(seed uint64) *history {
-	return &history{rnd: rand.New(rand.NewPCG(seed, 7)), trees: map[string]map[string]string{}, files: map[string]string{}, things: universe(), state: map[string]*declared{}}
+	some := notes
+	if seed%3 == 0 { // one in three has waves
+		some = turns
+	}
+	return &history{notes: some, rnd: rand.New(rand.NewPCG(seed, 7)), trees: map[string]map[string]string{}, files: map[string]string{}, things: universe(), state: map[string]*declared{}}
 }
 
 // live plays the history while it makes it: what is refused is taken back.
@@ -180,13 +185,13 @@ func (h *history) edit() {
 	case 4:
 		d.file = h.rnd.IntN(4)
 	case 5:
-		d.note = notes[h.rnd.IntN(len(notes))]
+		d.note = h.notes[h.rnd.IntN(len(h.notes))]
 	}
 }
 
 // add declares a thing, mostly with what it needs.
 func (h *history) add(t *thing) {
-	h.state[t.id()] = &declared{h.rnd.IntN(4), h.rnd.IntN(4), notes[h.rnd.IntN(len(notes))]}
+	h.state[t.id()] = &declared{h.rnd.IntN(4), h.rnd.IntN(4), h.notes[h.rnd.IntN(len(h.notes))]}
 	need := func(id string) {
 		if h.state[id] == nil && h.rnd.IntN(12) > 0 {
 			h.state[id] = &declared{h.rnd.IntN(4), 0, ""}

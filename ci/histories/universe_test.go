@@ -41,6 +41,10 @@ func (t *thing) manifest(variant int, note string) string {
 // notes are the annotations that change what a commit may do.
 var notes = []string{"", "", "", "", "writ.dev/replace: allowed", "writ.dev/protect: \"true\"", "writ.dev/prune: disabled"}
 
+// turns are notes, and those that say when an object's turn is.
+var turns = append(notes[:len(notes):len(notes)], "writ.dev/wave: \"1\"", "writ.dev/wave: \"1\"", "writ.dev/wave: \"-1\"", "argocd.argoproj.io/sync-wave: \"2\"",
+	"writ.dev/depends-on: ConfigMap/a/c0", "writ.dev/depends-on: Namespace/b", "writ.dev/depends-on: Deployment/a/d", "writ.dev/depends-on: CustomResourceDefinition/foos.t.dev")
+
 const pods = "template: {metadata: {labels: {a: %[1]s}}, spec: {%[3]scontainers: [{name: c, image: \"i:%[2]d\"}]}}"
 
 func podTemplate(label string, image int, more string) string {

@@ -40,9 +40,62 @@ func (c *computation) dependencies() {
 			}
 		}
 	}
+	c.within(waiting)
 	if circle := findCircle(waiting); len(circle) > 0 {
 		c.find(*waiting[circle[0]], "metadata.annotations", "DependsOn", "objects wait for each other: "+strings.Join(circle, " -> "), "remove one of the dependencies")
 	}
+}
+
+// within adds to the objects that wait for others the custom resources that they
+// wait for: these wait for the definition of their kind.
+func (c *computation) within(waiting map[string]*render.Head) {
+	awaited, definitions := map[string]bool{}, false
+	for _, h := range waiting {
+		definitions = definitions || h.Resource.Kind == Definition
+		for _, name := range h.DependsOn {
+			awaited[name] = true
+		}
+	}
+	if !definitions {
+		return
+	}
+	add := func(h *render.Head) {
+		if h.Resource.Custom != nil && awaited[h.Object()] {
+			waiting[h.Object()] = h
+		}
+	}
+	for _, d := range c.desired {
+		add(&d.Head)
+	}
+	if c.in.Rest != nil && c.in.Rest.Heads != nil {
+		for h := range c.in.Rest.Heads {
+			add(h)
+		}
+	}
+}
+
+// holders are the names of what has to be there before an object can be: its
+// namespace, and the definition of its kind.
+func holders(h *render.Head) []string {
+	var out []string
+	if h.Key.Namespace != "" {
+		out = append(out, "Namespace/"+h.Key.Namespace)
+	}
+	if h.Resource.Custom != nil {
+		out = append(out, Definition+"/"+h.Resource.GroupResource().String())
+	}
+	return out
+}
+
+// awaits are the names of all that has to be there before an object of a name.
+func awaits(waiting map[string]*render.Head, name string) []string {
+	if h := waiting[name]; h != nil {
+		return append(slices.Clone(h.DependsOn), holders(h)...)
+	}
+	if parts := strings.Split(name, "/"); len(parts) == 3 {
+		return []string{"Namespace/" + parts[1]}
+	}
+	return nil
 }
 
 // elsewhere says whether another repository declares an object, and notes
@@ -60,24 +113,25 @@ func (c *computation) elsewhere(name string) bool {
 	return false
 }
 
-// findCircle returns the names along a circle, the first again at the end.
-// Only objects that depend on others can be part of one.
+// findCircle returns the names along a circle, the first again at the end. The
+// first is an object that says what it depends on: each circle has one.
 func findCircle(waiting map[string]*render.Head) []string {
 	const visiting, done = 1, 2
 	state := map[string]int{}
 	var path []string
 	var visit func(string) []string
 	visit = func(name string) []string {
-		h := waiting[name]
-		switch {
-		case h == nil || state[name] == done:
+		switch state[name] {
+		case done:
 			return nil
-		case state[name] == visiting:
-			return append(slices.Clone(path[slices.Index(path, name):]), name)
+		case visiting:
+			circle := path[slices.Index(path, name):]
+			first := slices.IndexFunc(circle, func(name string) bool { return waiting[name] != nil && len(waiting[name].DependsOn) > 0 })
+			return append(slices.Concat(circle[first:], circle[:first]), circle[first])
 		}
 		state[name] = visiting
 		path = append(path, name)
-		for _, next := range h.DependsOn {
+		for _, next := range awaits(waiting, name) {
 			if c := visit(next); c != nil {
 				return c
 			}
@@ -101,9 +155,10 @@ type Held struct {
 }
 
 // Gate takes out of a plan what has to wait: ops of a wave above the first
-// that changes or is not healthy, and ops whose dependencies change or are not
-// healthy. heads are all declared objects. Deletions never wait. Inventories
-// name what is held too; it is only created later.
+// that changes or is not healthy, ops whose dependencies change or are not
+// healthy, and what is in a namespace that waits. heads are all declared
+// objects. Deletions never wait. Inventories name what is held too; it is only
+// created later.
 //
 // served says whether the server knows a kind: custom resources wait until it
 // has read their definition, which may be of the same commit, also where that
@@ -117,14 +172,21 @@ func Gate(p *Plan, heads []render.Head, healthy func(render.Ref) bool, served fu
 		}
 	}
 	var held []Held
+	later := map[string]bool{} // namespaces that are not there yet; ops name them before what is in them
 	p.Ops = slices.DeleteFunc(p.Ops, func(o Op) bool {
 		why := ""
 		if o.Resource.Custom != nil && (!served(o.Resource) || o.Action != Delete && redefined[o.Resource.GroupResource().String()]) {
 			why = Definition + "/" + o.Resource.GroupResource().String()
 		} else if g.used {
 			why = g.waits(&o)
+			if why == "" && o.Action != Delete && later[o.Key.Namespace] {
+				why = "Namespace/" + o.Key.Namespace
+			}
 		}
 		if why != "" {
+			if o.Resource.Kind == "Namespace" && o.Action != Update {
+				later[o.Key.Name] = true
+			}
 			held = append(held, Held{o, why})
 		}
 		return why != ""
@@ -196,7 +258,8 @@ func (g *gate) waits(o *Op) string {
 }
 
 // wavesOf are the waves of objects by name: an object is never in an earlier
-// wave than what it depends on, or the two would wait for each other.
+// wave than what it depends on, than its namespace, or than the definition of
+// its kind, or the two would wait for each other.
 func wavesOf(heads []render.Head) map[string]int {
 	byName := make(map[string]*render.Head, len(heads))
 	for i := range heads {
@@ -215,6 +278,9 @@ func wavesOf(heads []render.Head) map[string]int {
 		out[name] = h.Wave // ends a circle, which is a finding of its own
 		for _, dep := range h.DependsOn {
 			out[name] = max(out[name], of(dep))
+		}
+		for _, holder := range holders(h) {
+			out[name] = max(out[name], of(holder))
 		}
 		return out[name]
 	}
