@@ -232,6 +232,9 @@ func (ev *evaluation) speaksOf(c *cluster) (refused, warned []v1alpha1.Finding) 
 		}
 		tell(w.head(), f, c != nil)
 	}
+	for w, f := range ev.reversed(c) {
+		tell(w.head(), f, c != nil)
+	}
 	for s := range ev.refs.spaces.All() {
 		for _, suspect := range s.suspects {
 			if d, ok := ev.first(suspect.Head.Ref); ok && ev.left[d.Path] || c.selects(s.name, suspect.Selector) {

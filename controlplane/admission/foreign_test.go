@@ -245,7 +245,7 @@ func TestGuardDefinitions(t *testing.T) {
 		wantRefused(t, c.Delete(who, definitions, gadgets, client.DeleteOptions{}), "1 objects of this kind are declared in Git, the first in gadgets.yaml:3 (repository cluster, commit 1a2b3c)")
 	}
 	instance := &registry.Attributes{Verb: "delete", User: identity.System(identity.APIServer), Key: shop("g"), Cluster: c.Cache(),
-		Resource: &schema.Resource{Group: "example.com", Version: "v1", Kind: "Gadget", Plural: "gadgets", Namespaced: true, Custom: struct{ schema.Custom }{}}}
+		Resource: &schema.Resource{Group: "example.com", Kind: "Gadget", Plural: "gadgets", Namespaced: true}} // the row that the store keeps: no version, no Custom
 	instance.Old = &corev1.ConfigMap{}
 	wantRefused(t, c.admission.Guard.Validate(system, instance), "declared in Git")
 	rec := &recorder{}

@@ -220,7 +220,7 @@ func newGate(p *Plan, heads []render.Head, healthy func(render.Ref) bool) *gate 
 	if !g.used {
 		return g
 	}
-	g.waves = wavesOf(heads)
+	g.waves = Waves(heads)
 	changing := map[render.Ref]bool{}
 	for i := range p.Ops {
 		changing[p.Ops[i].Ref] = p.Ops[i].Action != Delete
@@ -257,10 +257,10 @@ func (g *gate) waits(o *Op) string {
 	return ""
 }
 
-// wavesOf are the waves of objects by name: an object is never in an earlier
+// Waves are the waves of objects by name: an object is never in an earlier
 // wave than what it depends on, than its namespace, or than the definition of
 // its kind, or the two would wait for each other.
-func wavesOf(heads []render.Head) map[string]int {
+func Waves(heads []render.Head) map[string]int {
 	byName := make(map[string]*render.Head, len(heads))
 	for i := range heads {
 		byName[heads[i].Object()] = &heads[i]

@@ -13,7 +13,7 @@ import (
 var weightCUE string
 
 // Weighed are the findings whose severity may be set, by their rules.
-var Weighed = []string{"MissingReference", "MissingKey", "MissingPort", "SelectsNothing", "UnknownKey", "MustEncrypt"}
+var Weighed = []string{"MissingReference", "MissingKey", "MissingPort", "SelectsNothing", "LaterWave", "UnknownKey", "MustEncrypt"}
 
 // Severity is what becomes of a commit with a finding.
 type Severity string

@@ -17,6 +17,7 @@ const (
 	RuleKey     = "MissingKey"       // a key of a ConfigMap or a Secret that is not there
 	RulePort    = "MissingPort"      // a port that is not there
 	RuleNone    = "SelectsNothing"   // a selector of no pods
+	RuleLater   = "LaterWave"        // an object that comes only after what needs it
 )
 
 // Place is where a value is written, and which field of its object that is.
