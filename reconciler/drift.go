@@ -34,11 +34,15 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 	p := plan.Drift(plan.Input{Repository: r.cfg.Repository, Units: units, Before: r.eval.open.inventories(w), Live: w.Live, Kinds: w.Kinds, Rules: r.current.judge.kinds.rules,
 		Priorities: w.Priorities, Ignore: w.Spec.Ignore, TakeBack: r.takesBack()})
 	back := withoutWhole(p)
+	looked := slices.Collect(maps.Keys(r.dirty))
+	never := fixed(p, looked)
 	p.Findings = nil // they belong to a commit; here what can be healed is
 	waited := maps.Clone(r.held)
 	r.hold(plan.Gate(p, r.current.gated(), r.healthy, r.served))
+	p.Ops = slices.DeleteFunc(p.Ops, func(o plan.Op) bool { return slices.ContainsFunc(never, func(s stuckOp) bool { return s.Ref == o.Ref }) })
 	if len(p.Ops) == 0 {
 		clear(r.dirty)
+		r.stick(looked, never)
 		return r.leftovers(ctx, p, back)
 	}
 	out, stuck, err := r.store(ctx, p, waited)
@@ -47,6 +51,7 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 	}
 	r.remember(p, out)
 	clear(r.dirty)
+	r.stick(looked, append(never, stuck...))
 	for i := range stuck {
 		r.dirty[stuck[i].Ref] = true
 	}
@@ -65,16 +70,10 @@ func (r *Reconciler) putBack(ctx context.Context) error {
 	return nil
 }
 
-// refusedOp is an object that the server does not take back, and why.
-type refusedOp struct {
-	render.Ref
-	why v1alpha1.Finding
-}
-
 // store writes what is put back. What the server refuses of it is left out of
 // the plan and returned: one object that a quota has no room for must not keep
 // the others away.
-func (r *Reconciler) store(ctx context.Context, p *plan.Plan, waited map[render.Ref]string) (out []schema.Object, stuck []refusedOp, err error) {
+func (r *Reconciler) store(ctx context.Context, p *plan.Plan, waited map[render.Ref]string) (out []schema.Object, stuck []stuckOp, err error) {
 	for len(p.Ops) > 0 {
 		out, err = apply.Do(ctx, r.cfg.Client, p, r.drifted(p, waited, time.Now())...)
 		var refused *apply.Refused
@@ -85,7 +84,7 @@ func (r *Reconciler) store(ctx context.Context, p *plan.Plan, waited map[render.
 		p.Ops = slices.DeleteFunc(p.Ops, func(o plan.Op) bool {
 			i := slices.IndexFunc(refused.Findings, func(f v1alpha1.Finding) bool { return f.Object == o.Ref.String() })
 			if i >= 0 {
-				stuck = append(stuck, refusedOp{o.Ref, refused.Findings[i]})
+				stuck = append(stuck, stuckOp{o.Ref, refused.Findings[i]})
 			}
 			return i >= 0
 		})

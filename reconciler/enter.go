@@ -52,6 +52,7 @@ func (r *Reconciler) apply(ctx context.Context, obj *v1alpha1.Commit, p *plan.Pl
 	r.remember(p, out)
 	r.commit, r.current, r.first = next, ev, false
 	clear(r.dirty)
+	clear(r.blocked)
 	r.hold(held)
 	r.anew(p)
 	if err := r.follow(ctx, ev); err != nil {

@@ -109,6 +109,7 @@ type Reconciler struct {
 	dirty      map[render.Ref]bool
 	undeclared map[render.Ref][]plan.Undeclared // what others have set on declared objects
 	held       map[render.Ref]string            // ops that wait, and for what
+	blocked    map[render.Ref]string            // what cannot be put back, and why
 	ours       map[render.Ref]string            // versions that the last writes made
 	retry      backoff                          // of the head
 	heal       backoff
@@ -130,7 +131,7 @@ func New(cfg Config) *Reconciler {
 	}
 	return &Reconciler{cfg: cfg, log: cfg.Log.With("repository", cfg.Repository), metrics: newMetrics(cfg.Metrics, cfg.Repository),
 		eval: eval, replan: make(chan struct{}, 1), watch: newWatch(cfg.Client.Cache(), func(r *schema.Resource) bool { return cfg.Catalog.Load().ByGVK(r.GVK()) == r }), first: true,
-		dirty: map[render.Ref]bool{}, undeclared: map[render.Ref][]plan.Undeclared{}, held: map[render.Ref]string{}, ours: map[render.Ref]string{}}
+		dirty: map[render.Ref]bool{}, undeclared: map[render.Ref][]plan.Undeclared{}, held: map[render.Ref]string{}, blocked: map[render.Ref]string{}, ours: map[render.Ref]string{}}
 }
 
 // Run follows the branch until ctx is done.

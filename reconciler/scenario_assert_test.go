@@ -53,6 +53,16 @@ var asserts = map[string]command{
 		}
 		return fmt.Errorf("drifted are %v", repo.Status.Drifted)
 	},
+	// stuck OBJECT substring: the status tells of what cannot be put back
+	"stuck": func(s *scenario, args []string) error {
+		repo, _ := client.Cached[*v1alpha1.Repository](s.fake.Cache(), schema.Key{Name: s.name})
+		for _, d := range repo.Status.Drifted {
+			if d.Object == args[0] && d.Health == driftStuck && strings.Contains(d.Message, strings.Join(args[1:], " ")) {
+				return nil
+			}
+		}
+		return fmt.Errorf("drifted are %v", repo.Status.Drifted)
+	},
 	"no-drift": func(s *scenario, args []string) error {
 		repo, _ := client.Cached[*v1alpha1.Repository](s.fake.Cache(), schema.Key{Name: s.name})
 		if len(repo.Status.Drifted) > 0 {

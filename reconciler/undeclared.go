@@ -14,10 +14,11 @@ import (
 	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
-// The words of RepositoryStatus.Drifted: what was put back, and what others have
-// set beside what Git declares.
+// The words of RepositoryStatus.Drifted: what was put back, what cannot be, and
+// what others have set beside what Git declares.
 const (
 	driftHealed     = "Healed"
+	driftStuck      = "Stuck"
 	driftUndeclared = "Undeclared"
 )
 
@@ -33,6 +34,7 @@ func (r *Reconciler) note(ctx context.Context, p *plan.Plan) {
 		}
 	}
 	maps.DeleteFunc(r.undeclared, func(ref render.Ref, _ []plan.Undeclared) bool { return r.current == nil || !r.current.declares(ref) })
+	maps.DeleteFunc(r.blocked, func(ref render.Ref, _ string) bool { return r.current == nil || !r.current.declares(ref) })
 	if r.takesBack() {
 		for ref := range r.undeclared {
 			if ref.Resource.Kind != "Pod" {
@@ -56,15 +58,16 @@ func (r *Reconciler) tellUndeclared(ctx context.Context) {
 	}
 }
 
-// drifts is what a Repository names: what others have set, and after it what
-// was put back.
+// drifts is what a Repository names: what cannot be put back, what others have
+// set, and after it what was put back.
 func (r *Reconciler) drifts(healed []v1alpha1.ObjectHealth) (out []v1alpha1.ObjectHealth) {
 	for ref, found := range r.undeclared {
 		out = append(out, v1alpha1.ObjectHealth{Object: ref.String(), Health: driftUndeclared, Message: leftOver(found)})
 	}
 	slices.SortFunc(out, func(a, b v1alpha1.ObjectHealth) int { return strings.Compare(a.Object, b.Object) })
+	out = append(r.stuckDrifts(), out...)
 	for _, d := range healed {
-		if d.Health != driftUndeclared {
+		if d.Health == driftHealed {
 			out = append(out, d)
 		}
 	}

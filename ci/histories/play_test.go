@@ -23,6 +23,7 @@ import (
 	"github.com/writ-os/writ/reconciler"
 	"github.com/writ-os/writ/reconciler/plan"
 	"github.com/writ-os/writ/schema"
+	"github.com/writ-os/writ/schema/v1alpha1"
 )
 
 // player plays one history.
@@ -125,6 +126,13 @@ func (p *player) do(args []string) error {
 		}
 		if got := at(o, args[3]); got != rest(4) {
 			return fmt.Errorf("is %s", got)
+		}
+	case "stuck": // stuck OBJECT TEXT: the Repository says why it cannot be put back
+		repo, _ := client.Cached[*v1alpha1.Repository](p.reg.Cache(), schema.Key{Name: "cluster"})
+		if !slices.ContainsFunc(repo.Status.Drifted, func(o v1alpha1.ObjectHealth) bool {
+			return o.Object == args[1] && o.Health == "Stuck" && strings.Contains(o.Message, rest(2))
+		}) {
+			return fmt.Errorf("drifted are %v", repo.Status.Drifted)
 		}
 	case "not":
 		if err := p.do(args[1:]); err == nil {

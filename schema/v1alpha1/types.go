@@ -272,8 +272,8 @@ type RepositoryStatus struct {
 	// Objects is how many objects the repository declares.
 	Objects int32 `json:"objects,omitempty"`
 	// Drifted are the objects that last differed from Git, at most 20: first those
-	// with fields that others have set and Git leaves out (Undeclared), then those
-	// that were put back (Healed).
+	// that cannot be put back (Stuck), then those with fields that others have set
+	// and Git leaves out (Undeclared), then those that were put back (Healed).
 	Drifted []ObjectHealth `json:"drifted,omitempty"`
 	// LastFetchTime is when the remote was last asked.
 	LastFetchTime *metav1.Time `json:"lastFetchTime,omitempty"`
