@@ -212,7 +212,7 @@ func (c *child) death() *Death {
 	why := c.last.reason()
 	status, _ := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
-	case strings.Contains(why, "out of memory"), strings.Contains(why, "cannot allocate memory"):
+	case strings.Contains(why, "out of memory"), strings.Contains(why, "cannot allocate memory"), why == noThread:
 		return &Death{Cause: Memory, Why: why}
 	case why == "" && status.Signaled():
 		why = "it was ended by a signal: " + status.Signal().String()
@@ -254,10 +254,17 @@ func (l *lastWords) all() string {
 	return string(l.text)
 }
 
+const noThread = "there was no room for another thread"
+
 // reason is why the runtime has ended the child, in its words; nothing that was
 // asked is in them.
 func (l *lastWords) reason() string {
 	for line := range strings.Lines(l.all()) {
+		// A thread needs a stack: at the limit of memory it is at times the first
+		// that gets none. One runtime says so with cgo, one without.
+		if strings.Contains(line, "pthread_create failed") || strings.Contains(line, "failed to create new OS thread") {
+			return noThread
+		}
 		for _, prefix := range []string{"fatal error: ", "runtime: "} {
 			if why, ok := strings.CutPrefix(strings.TrimSpace(line), prefix); ok && (prefix == "fatal error: " || strings.Contains(why, "memory")) {
 				return why

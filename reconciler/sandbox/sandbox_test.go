@@ -179,3 +179,21 @@ func BenchmarkCall(b *testing.B) {
 		})
 	}
 }
+
+// TestLastWords: a child that reaches the limit of its memory says so in several
+// ways.
+func TestLastWords(t *testing.T) {
+	for said, want := range map[string]string{
+		"runtime: out of memory: cannot allocate 4194304-byte block (1 in use)\nfatal error: out of memory\n":         "out of memory: cannot allocate 4194304-byte block (1 in use)",
+		"runtime/cgo: pthread_create failed: Resource temporarily unavailable\nSIGABRT: abort\n":                      noThread,
+		"runtime: failed to create new OS thread (have 8 already; errno=12)\nfatal error: newosproc\n":                noThread,
+		"runtime: goroutine stack exceeds 1000000000-byte limit\nfatal error: stack overflow\n\nruntime stack: ...\n": "stack overflow",
+		"": "",
+	} {
+		l := &lastWords{}
+		_, _ = l.Write([]byte(said))
+		if got := l.reason(); got != want {
+			t.Errorf("%q: %q, want %q", said, got, want)
+		}
+	}
+}
